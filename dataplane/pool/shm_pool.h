@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The embedded pool: opens a pool file (shm_layout.h) as a backend of pool.h. All that pool.h promises holds
+ * between any number of processes that map the file, whichever of them is killed.
+ *
+ * Threads: open and destroy from one, everything else from any.
+ */
+
+#include "dataplane/pool/pool.h"
+
+struct shm;
+
+struct shm_pool_options {
+	bool create; /* create if missing; else a missing file is ENOENT at once */
+	bool group;  /* mode 0660 at creation; accept another owner's file if it has mode 0660 */
+	bool sparse; /* do not reserve memory at creation */
+	uint64_t create_size_bytes; /* of the whole file, 1 MiB to 16 TiB */
+};
+
+/*
+ * NULL and errno as listed at strait_pool_open(); the reason in words goes to err (may be NULL).
+ */
+struct pool *shm_pool_open(
+	const char *path, const struct shm_pool_options *options, char *err, size_t err_len);
+
+/* The file behind a pool opened here, for libstrait and for the tests. */
+struct shm *shm_pool_file(struct pool *pool);
