@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Front door of the tree; `make help` lists the targets. There is no configure step.
+#
+# Directories are globbed. A new .c file joins the library of its directory, a new foo_test.c
+# becomes build/test/<dir>/foo_test, a new tools/<x>/main.c becomes build/bin/strait-<x>; none
+# needs an edit here. pkg-config is asked the first time a recipe needs it and never while this
+# file is read, so that `make deps` works on a machine which has nothing but make.
+#
+#   V=1      show full commands            BUILD=dir  build there instead of build/
+#   SAN=1    address and undefined-behaviour sanitizers, in build-asan/
+#   J=n      tests run at once (2)         T=substr   run only the tests whose path has it
+
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+VERSION := 0.1.0
+BUILD   ?= $(if $(SAN),build-asan,build)
+J       ?= 2
+prefix  ?= /usr/local
+libdir  ?= $(prefix)/lib
+Q       := $(if $(V),,@)
+say      = $(if $(V),,@printf '  %-5s %s\n' '$1' '$(patsubst $(CURDIR)/%,%,$2)';)
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+ifeq ($(origin AR),default)
+AR := ar
+endif
+
+# ---- flags --------------------------------------------------------------------------------------
+
+# $(call once,VAR,command): the first use of VAR runs the command, later uses read its answer.
+once = $(eval $1 := $(shell $2))$(if $($1),,$(error no answer from "$2": run `make deps`))$($1)
+
+EXT_PKGS := libisal libssl libcrypto libevent libevent_openssl libevent_pthreads libcyaml jansson \
+	    smartcols liburcu libprotobuf-c sqlite3 libseccomp
+EXT_CFLAGS    = $(call once,EXT_CFLAGS,pkg-config --cflags $(EXT_PKGS))
+# The distribution's libipsec-mb has no .pc file.
+EXT_LIBS      = $(call once,EXT_LIBS,pkg-config --libs $(EXT_PKGS) && echo -lIPSec_MB)
+CMOCKA_LIBS   = $(call once,CMOCKA_LIBS,pkg-config --libs cmocka)
+# The .pc file's -march reaches only the directories that include rte_* headers. Everything else is
+# plain x86-64; ISA-L, ipsec-mb and OpenSSL pick their kernels at run time.
+DPDK_CFLAGS   = $(call once,DPDK_CFLAGS,pkg-config --cflags libdpdk)
+# PMDs (net_memif, net_af_packet, ..) are loaded by the EAL from the distribution's PMD directory.
+DPDK_LIBS     = $(call once,DPDK_LIBS,pkg-config --libs libdpdk && echo -lrte_bus_vdev)
+
+WARN := -Wall -Wextra -Werror -Wmissing-prototypes -Wstrict-prototypes -Wshadow -Wvla -Wpointer-arith
+OPT_release := -O2 -g -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection \
+	       -fcf-protection
+SANITIZE    := address,undefined
+OPT_1       := -O1 -g -fno-omit-frame-pointer -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined
+OPT_fuzz    := $(OPT_1) -fsanitize=fuzzer-no-link
+OPT         := $(OPT_$(or $(SAN),release))
+
+STRAIT_CFLAGS = -std=gnu11 -D_GNU_SOURCE $(OPT) $(CFLAGS)
+INCLUDES      = -I. -Iinclude -isystem $(BUILD)/gen
+STRAIT_LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now \
+		  $(if $(SAN),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+
+# ---- what is in the tree --------------------------------------------------------------------------
+
+# Directories that may include rte_*.
+DPDK_TOOLS := wan bench
+DPDK_DIRS  := dataplane/edge $(DPDK_TOOLS:%=tools/%)
+# These also go into libstrait.so.
+PIC_DIRS   := control/base dataplane/fec dataplane/pool
+
+sources = $(filter-out %/main.c %_test.c,$(wildcard $1/*.c))
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
+PROTOS  := $(wildcard control/rpc/*.proto)
+GEN_C   := $(PROTOS:%.proto=$(BUILD)/gen/%.pb-c.c)
+GEN_OBJ := $(GEN_C:.c=.o)
+GEN_H   := $(GEN_C:.c=.h)
+
+# $(call library,name,dir[,more objects]) declares build/lib/lib<name>.a if the dir has sources.
+define library
+ifneq ($(call sources,$2)$3,)
+$(if $(filter $2,$(DPDK_DIRS)),DPDK_ARCHIVES,ARCHIVES) += $(BUILD)/lib/lib$1.a
+$(BUILD)/lib/lib$1.a: $(call objects,$(call sources,$2)) $3
+endif
+endef
+TOOL_DIRS := $(patsubst %/,%,$(dir $(wildcard tools/*/*.c)))
+$(eval $(call library,base,control/base))
+$(eval $(call library,fec,dataplane/fec))
+$(eval $(call library,crypto,dataplane/crypto))
+$(eval $(call library,transport,dataplane/transport))
+$(eval $(call library,strait,dataplane/pool))
+$(eval $(call library,rpc,control/rpc,$(GEN_OBJ)))
+$(eval $(call library,orders,control/orders))
+$(eval $(call library,master,control/master))
+$(eval $(call library,ctl,control/ctl))
+$(eval $(call library,edge,dataplane/edge))
+$(foreach d,$(sort $(TOOL_DIRS)),$(eval $(call library,$(notdir $d),$d)))
+
+# $(call program,name,dir) declares build/bin/<name> if the dir has a main.c.
+define program
+ifneq ($(wildcard $2/main.c),)
+PROGRAMS += $(BUILD)/bin/$1
+$(BUILD)/bin/$1: $(BUILD)/obj/$2/main.o
+endif
+endef
+$(eval $(call program,strait-edge,dataplane/edge))
+$(eval $(call program,strait-master,control/master))
+$(eval $(call program,straitctl,control/ctl))
+$(foreach d,$(sort $(TOOL_DIRS)),$(eval $(call program,strait-$(notdir $d),$d)))
+
+# Unit tests stand beside what they test; tests/e2e/*.c are helpers of the end-to-end scripts.
+TEST_C  := $(wildcard dataplane/*/*_test.c control/*/*_test.c tools/*/*_test.c tests/unit/*_test.c)
+TESTS   := $(TEST_C:%.c=$(BUILD)/test/%)
+HELPERS := $(patsubst tests/%.c,$(BUILD)/test/%,$(wildcard tests/e2e/*.c))
+LIBSTRAIT := $(if $(call sources,dataplane/pool),$(BUILD)/lib/libstrait.so.0)
+
+# ---- targets --------------------------------------------------------------------------------------
+
+all: $(ARCHIVES) $(DPDK_ARCHIVES) $(PROGRAMS) $(LIBSTRAIT) ## libraries and programs
+
+# deps comes first, and what needs the packages runs in a make of its own.
+demo: ## install what is missing, build, run two sites over an emulated WAN
+	+$(Q)tools/dev/deps.sh build
+	+$(Q)$(MAKE) --no-print-directory all
+	$(Q)tools/demo/demo.sh
+
+check: ## install what is missing, build, lint and run every test
+	+$(Q)tools/dev/deps.sh build test
+	+$(Q)MAKE='$(MAKE)' tools/dev/check.sh
+
+unit: $(TESTS) ## cmocka tests (also: make unit SAN=1, T=pacer)
+	$(Q)tools/dev/run_tests.py -j $(J) -t 60 $(T:%=--only %) -- $(TESTS)
+
+sim-check: all ## simulator seeds over mixed impairments
+	$(Q)tools/dev/run_tests.py -t 600 -- $(wildcard tests/sim/run.sh)
+
+e2e: all $(HELPERS) ## real processes over memif, af_packet and strait-wan
+	$(Q)tools/dev/run_tests.py -t 300 $(T:%=--only %) -- \
+		$(sort $(wildcard tests/e2e/*_test.sh)) $(sort $(wildcard tests/wan/*_test.sh))
+
+# clang's libFuzzer, in a build of its own.
+FUZZ_SECONDS ?= 10
+FUZZERS := $(patsubst %.c,$(BUILD)/test/%,$(wildcard tests/fuzz/*_fuzz.c))
+fuzz: ## fuzz what reads packets and files, FUZZ_SECONDS=10 each
+	+$(Q)$(MAKE) --no-print-directory fuzzers CC=clang-14 SAN=fuzz BUILD=build-fuzz
+	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) tools/dev/run_fuzz.sh build-fuzz
+fuzzers: $(FUZZERS)
+
+# Objects that run per packet, for the symbol check of lint.
+PACKET_PATH := $(shell sed -n 's/[[:space:]]*\#.*//; s/\.c$$/.o/p' tools/dev/packet-path.txt 2>/dev/null)
+lint: $(PACKET_PATH:%=$(BUILD)/obj/%) ## format, spelling, layering and other rules; proves each can fail
+	$(Q)tools/dev/lint_selftest.sh
+	$(Q)tools/dev/lint.py $(PACKET_PATH:%=--packet-path $(BUILD)/obj/%)
+
+format: ## clang-format every C file in place
+	$(Q)git ls-files '*.c' '*.h' | xargs -r clang-format-14 -i
+
+asan: ## all and the unit tests, with sanitizers
+	+$(Q)$(MAKE) --no-print-directory all unit SAN=1
+
+deps: ## install the Debian packages that are missing
+	$(Q)tools/dev/deps.sh build test
+
+install: all ## DESTDIR and prefix as usual
+	install -d $(DESTDIR)$(prefix)/bin $(DESTDIR)$(libdir)/pkgconfig $(DESTDIR)$(prefix)/include/strait
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(prefix)/bin
+	install -m 644 $(wildcard include/strait/*.h) $(DESTDIR)$(prefix)/include/strait
+	install -m 644 $(LIBSTRAIT) $(DESTDIR)$(libdir)
+	ln -sf $(notdir $(LIBSTRAIT)) $(DESTDIR)$(libdir)/libstrait.so
+	sed -e 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@version@|$(VERSION)|' \
+		tools/dev/strait.pc.in > $(DESTDIR)$(libdir)/pkgconfig/strait.pc
+	for page in $(wildcard doc/man/*.[1-8]); do install -m 644 -D $$page \
+		$(DESTDIR)$(prefix)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
+
+clean: ## remove what was built
+	rm -rf build build-asan build-fuzz $(BUILD)
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+
+.PHONY: all demo check unit sim-check e2e fuzz fuzzers lint format asan deps install clean help FORCE
+
+# ---- rules ----------------------------------------------------------------------------------------
+
+# Rewritten only when compiler or flags differ from last time; then everything is rebuilt.
+FLAGS_NOW = $(CC) $(WARN) $(STRAIT_CFLAGS) $(STRAIT_LDFLAGS)
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D); echo '$(FLAGS_NOW)' | cmp -s - $@ || echo '$(FLAGS_NOW)' > $@
+
+# Per directory: position-independent for libstrait.so, DPDK where it is allowed.
+$(BUILD)/%.o: PIC := -fPIE
+$(foreach d,$(PIC_DIRS),$(eval $(BUILD)/obj/$d/%.o: PIC := -fPIC -fno-semantic-interposition))
+$(foreach d,$(DPDK_DIRS),$(eval $(BUILD)/obj/$d/%.o: DIR_CFLAGS = $$(DPDK_CFLAGS)))
+
+COMPILE = $(CC) $(STRAIT_CFLAGS) $(PIC) $(INCLUDES) $(EXT_CFLAGS) $(DIR_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN_H)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(COMPILE) $(WARN)
+
+$(BUILD)/gen/%.pb-c.o: $(BUILD)/gen/%.pb-c.c $(BUILD)/flags
+	$(call say,CC,$<)$(COMPILE) -I$(BUILD)/gen -w
+
+$(BUILD)/gen/%.pb-c.c $(BUILD)/gen/%.pb-c.h: %.proto
+	@mkdir -p $(@D)
+	$(call say,PROTO,$<)protoc-c --c_out=$(BUILD)/gen $<
+
+# Moved into place whole, so that two makes in one tree never see half an archive.
+$(BUILD)/lib/%.a:
+	@mkdir -p $(@D)
+	$(call say,AR,$@)rm -f $@.$$$$ && $(AR) rcs $@.$$$$ $(filter %.o,$^) && mv $@.$$$$ $@
+
+$(LIBSTRAIT): $(filter %/libstrait.a %/libfec.a %/libbase.a,$(ARCHIVES)) tools/dev/libstrait.map
+	$(call say,LD,$@)$(CC) -shared -o $@ $(STRAIT_LDFLAGS) -Wl,-soname,$(@F) -Wl,-z,defs \
+		-Wl,--version-script=tools/dev/libstrait.map -Wl,--whole-archive $(filter %/libstrait.a,$^) \
+		-Wl,--no-whole-archive $(filter %.a,$(filter-out %/libstrait.a,$^)) \
+		$(call once,ISAL_LIBS,pkg-config --libs libisal) -lpthread
+	@ln -sf $(@F) $(@D)/libstrait.so
+
+# Archives refer to each other, so they are linked as one group; --as-needed keeps every program
+# free of the shared libraries it does not use.
+LINK = $(CC) $(STRAIT_CFLAGS) -pie -o $@ $(STRAIT_LDFLAGS) $(filter %.o,$^) \
+	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(DIR_LIBS) $(EXT_LIBS) -lpthread -lm
+
+NEEDS_DPDK := $(if $(wildcard dataplane/edge/main.c),$(BUILD)/bin/strait-edge) \
+	$(DPDK_TOOLS:%=$(BUILD)/bin/strait-%) $(foreach d,$(DPDK_DIRS),$(filter $(BUILD)/test/$d/%,$(TESTS)))
+$(NEEDS_DPDK): DIR_LIBS = $(DPDK_LIBS)
+$(filter $(NEEDS_DPDK),$(PROGRAMS) $(TESTS)): $(DPDK_ARCHIVES)
+
+$(PROGRAMS): $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(LINK)
+
+$(TESTS): $(BUILD)/test/%: $(BUILD)/obj/%.o $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(LINK) $(CMOCKA_LIBS)
+
+$(HELPERS): $(BUILD)/test/%: $(BUILD)/obj/tests/%.o $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(LINK)
+
+$(FUZZERS): $(BUILD)/test/%: $(BUILD)/obj/%.o $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)$(LINK) -fsanitize=fuzzer
+
+-include $(shell find $(BUILD)/obj $(BUILD)/gen -name '*.d' 2>/dev/null)
