@@ -43,6 +43,7 @@ enum {
 	LINK_STEPS_MAX = 256,
 	LINK_ARRIVALS_MAX = 2,
 	LINK_FLIPS_MAX = 16,
+	LINK_RND_STREAMS = 5,
 };
 
 struct link_cut {
@@ -108,7 +109,8 @@ struct link {
 	struct link_config cfg;
 	struct link_counters c;
 	uint64_t start_ns;
-	uint64_t queue_bytes;
+	uint64_t queue_ns; /* the queue's bound as time to serialize it */
+	uint64_t queue_high_ns;
 	uint64_t busy_until_ns;
 	uint64_t busy_frac; /* part of a ns beyond busy_until_ns, in 1/rate_bps */
 	uint32_t step;      /* steps already in force */
@@ -116,7 +118,7 @@ struct link {
 	bool ge_bad;
 	double ge_enter;
 	double ge_leave;
-	struct prng rnd[5];
+	struct prng rnd[LINK_RND_STREAMS];
 };
 
 /* What the commands use unless told otherwise: 10 Gbit/s, 100 ms, queue of 1 BDP, no loss. */
