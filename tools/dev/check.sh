@@ -42,10 +42,10 @@ finish() {
 }
 
 make_stage() {
-	stage "$1" "$MAKE" --no-print-directory -j "$(nproc)" "$1"
+	stage "$1" "$MAKE" --no-print-directory -j "$(nproc)" "${2:-$1}"
 }
 
-make_stage all || finish
+make_stage build all || finish
 for target in lint unit sim-check fuzz e2e; do
 	make_stage "$target" || true
 done

@@ -81,8 +81,8 @@ c bad.c <<<$'/* \xe2\x86\x92 */'; fails ascii
 c bad.c <<<'int x; // why'; fails comments
 c bad.h <<<'int x;'; fails pragma
 c bad.c <<<'typedef struct foo foo_t;'; fails typedef
-yes 'int x;' | head -800 | c bad.c; fails length
-{ echo 'void f(void)'; echo '{'; yes ';' | head -121; echo '}'; } | c bad.c; fails length
+printf 'int x;\n%.0s' {1..800} | c bad.c; fails length
+{ echo 'void f(void)'; echo '{'; printf ';\n%.0s' {1..121}; echo '}'; } | c bad.c; fails length
 c bad.c <<<"/* $(printf '%100s' .) */"; fails length
 printf 'int f(void)\n{\nagain:\n\tgoto again;\n}\n' | c bad.c; fails goto
 for h in '<rte_ring.h>' '<event2/event.h>' '<zmq.h>' '<sqlite3.h>' '"dataplane/edge/port.h"'; do
