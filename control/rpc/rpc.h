@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <protobuf-c/protobuf-c.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Framed protobuf messages over TLS 1.3 with mutual authentication, on libevent. Used by edges, master
+ * and CLI. One thread (the owner of the event base) runs all of it.
+ *
+ * A frame is { length 32, type 16, reserved 16 } big-endian and a packed message; length counts the message
+ * only and is bounded (RPC_MESSAGE_MAX), checked before anything is allocated. A peer that breaks the framing is
+ * closed with a logged reason. Liveness: both sides send PING when nothing was sent for 2 s and close after
+ * 10 s without a byte; callers never see PING and PONG.
+ *
+ * Identity comes from the certificate alone: URI SAN  spiffe://strait/site/<site>/role/<role>/name/<name>,
+ * role edge, master or operator (site "-" where none applies).
+ */
+
+enum { RPC_MESSAGE_MAX = 64 << 20, RPC_NAME_MAX = 64 };
+
+struct event_base;
+struct rpc_tls;
+struct rpc_conn;
+struct rpc_listener;
+
+struct rpc_identity {
+	char site[RPC_NAME_MAX];
+	char role[RPC_NAME_MAX];
+	char name[RPC_NAME_MAX];
+};
+
+struct rpc_tls_config {
+	const char *ca, *cert, *key; /* PEM files; key must not be readable by others */
+	bool insecure_loopback;	     /* no TLS at all; both ends refuse any address outside 127/8 */
+	struct rpc_identity self;    /* with insecure_loopback: told in the clear instead of a certificate */
+};
+
+/** NULL + errno, and a message that names the file and what to do in err. */
+struct rpc_tls *rpc_tls_create(const struct rpc_tls_config *cfg, char *err, size_t err_len);
+void rpc_tls_destroy(struct rpc_tls *tls);
+/** Identity in our own certificate. */
+const struct rpc_identity *rpc_tls_self(const struct rpc_tls *tls);
+
+struct rpc_handler {
+	/** TLS is up and the peer's identity is known. Non-zero closes. */
+	int (*on_open)(struct rpc_conn *c, void *ctx);
+	/** One message. Non-zero (-errno) closes the connection after an Error was sent. */
+	int (*on_message)(struct rpc_conn *c, uint16_t type, const uint8_t *body, size_t len,
+			  void *ctx);
+	/** Closed; c is freed after the return. err 0: by the peer or by rpc_close(). text says why. Called
+	 *  also when a connection attempt failed (on_open never ran). */
+	void (*on_close)(struct rpc_conn *c, int err, const char *text, void *ctx);
+};
+
+/** Accept connections on "host:port". ctx is what handlers get until rpc_set_ctx(). NULL + errno + err. */
+struct rpc_listener *rpc_listen(struct event_base *base, struct rpc_tls *tls, const char *address,
+				const struct rpc_handler *h, void *ctx, char *err, size_t err_len);
+void rpc_listener_destroy(struct rpc_listener *l);
+/** Port really bound (for address ":0" in tests). */
+uint16_t rpc_listener_port(const struct rpc_listener *l);
+
+/** Start connecting; on_open or on_close follows. expect_role (may be NULL) is checked on the peer's certificate. */
+struct rpc_conn *rpc_connect(struct event_base *base, struct rpc_tls *tls, const char *address,
+			     const char *expect_role, const struct rpc_handler *h, void *ctx);
+
+/** Queue a message. 0, -ENOTCONN, -EMSGSIZE, -ENOBUFS (more than RPC_MESSAGE_MAX * 2 bytes wait). */
+int rpc_send(struct rpc_conn *c, uint16_t type, const ProtobufCMessage *m);
+/** Close after what is queued has left; on_close follows from the event loop. */
+void rpc_close(struct rpc_conn *c);
+
+const struct rpc_identity *rpc_peer(const struct rpc_conn *c);
+/** "10.0.0.1:7400" */
+const char *rpc_peer_address(const struct rpc_conn *c);
+bool rpc_is_initiator(const struct rpc_conn *c);
+void rpc_set_ctx(struct rpc_conn *c, void *ctx);
+void *rpc_ctx(const struct rpc_conn *c);
+size_t rpc_queued_bytes(const struct rpc_conn *c);
+
+/**
+ * Keying material of this connection (RFC 8446 section 7.5). 0, -ENOTCONN. With insecure_loopback it is
+ * derived from the two hello nonces: no secrecy, same interface.
+ */
+int rpc_export(struct rpc_conn *c, const char *label, const uint8_t *context, size_t context_len,
+	       uint8_t *out, size_t out_len);

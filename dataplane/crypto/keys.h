@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "dataplane/crypto/aead.h"
+
+#include <strait/wire.h>
+
+#include <stdbool.h>
+
+/*
+ * Key schedule: from the session secret (TLS 1.3 exporter, RFC 8446 section 7.5) to packet keys.
+ *
+ *   chain_0(dir, queue) = Expand-Label(session secret, "strait chain", dir || queue, 48)
+ *   chain_g+1           = Expand-Label(chain_g, "strait ku", "", 48)
+ *   key_g               = Expand-Label(chain_g, "strait key", "", 32)
+ *   iv_g                = Expand-Label(chain_g, "strait iv", "", 12)
+ *   nonce(pn)           = iv_g xor pn, g = pn >> 23, pn left-padded to 12 bytes (RFC 9001 section 5.3)
+ *
+ * Expand-Label is HKDF-Expand-Label of RFC 8446 section 7.1 with SHA-384 (label prefix "tls13 "), so
+ * any TLS library has it. A step of the chain costs some microseconds, once in 2^23 packets.
+ * All secrets are wiped when replaced.
+ */
+
+/** HKDF-Expand-Label, SHA-384. 0, -EINVAL (label > 249 or context > 255 bytes, out > 255 * 48), -EIO. */
+int key_expand_label(const uint8_t secret[STRAIT_SECRET_BYTES], const char *label,
+		     const uint8_t *context, size_t context_len, uint8_t *out, size_t out_len);
+
+struct key_chain {
+	uint8_t secret[STRAIT_SECRET_BYTES];
+	uint64_t generation;
+};
+
+/** One usable generation. */
+struct key_slot {
+	uint64_t generation;
+	bool valid;
+	uint8_t iv[STRAIT_IV_BYTES];
+	struct aead aead;
+};
+
+/** Sender side: exactly one generation. */
+struct key_tx {
+	struct key_chain chain;
+	struct key_slot slot;
+};
+
+/** Receiver side: g-1, g, g+1 in slots[generation % 3]; chain stands at g+1. */
+struct key_rx {
+	struct key_chain chain;
+	uint64_t generation; /* g: newest generation an authentic packet used */
+	struct key_slot slots[3];
+};
+
+/** Start at generation 0. 0 or the error of the backend or of HKDF. */
+int key_tx_init(struct key_tx *k, const struct aead_ops *ops,
+		const uint8_t secret[STRAIT_SECRET_BYTES], uint8_t direction, uint8_t queue);
+int key_rx_init(struct key_rx *k, const struct aead_ops *ops,
+		const uint8_t secret[STRAIT_SECRET_BYTES], uint8_t direction, uint8_t queue);
+
+/** Next generation. The caller makes sure that no packet number of it was used yet. */
+int key_tx_advance(struct key_tx *k);
+
+/** The slot for a packet number's generation, NULL when that generation is not held. */
+struct key_slot *key_rx_find(struct key_rx *k, uint64_t generation);
+
+/** An authentic packet used `generation` (held). Moves the window when it was g+1. 0 or -EIO. */
+int key_rx_used(struct key_rx *k, uint64_t generation);
+
+void key_tx_fini(struct key_tx *k);
+void key_rx_fini(struct key_rx *k);
+
+/** nonce = iv xor packet number. */
+static inline void key_nonce(const uint8_t iv[STRAIT_IV_BYTES], uint64_t packet_number,
+			     uint8_t nonce[STRAIT_IV_BYTES])
+{
+	for (int i = 0; i < 4; i++)
+		nonce[i] = iv[i];
+	for (int i = 0; i < 8; i++)
+		nonce[4 + i] = iv[4 + i] ^ (uint8_t)(packet_number >> (56 - 8 * i));
+}

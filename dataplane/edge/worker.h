@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "dataplane/transport/session.h"
+#include "dataplane/transport/transfer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The worker: the poll-mode thread that owns one port queue and the sessions on it.
+ *
+ * The control thread talks to it only through this header: commands go down one SP/SC ring, events
+ * come up another, figures are read from snapshots. A worker never allocates, logs, locks or makes a
+ * system call per packet; when idle it sleeps in growing steps (unless poll_mode), and when the control
+ * thread asked to be woken it writes an eventfd once.
+ *
+ * Ownership: a session, tx_transfer or rx_transfer belongs to the worker from the command that hands it
+ * over until the event that gives it back (SESSION_EVENT_TX_CLOSED / RX_CLOSED for transfers,
+ * WORKER_EVENT_SESSION_GONE for sessions).
+ */
+
+struct worker;
+struct port;
+
+enum worker_command_type {
+	WORKER_SESSION_ADD, /* session; endpoint: where its packets go */
+	WORKER_SESSION_DEL, /* resets its transfers with status; WORKER_EVENT_SESSION_GONE is its last event */
+	WORKER_SESSION_CAP, /* value = bits/s */
+	WORKER_TX_START,    /* tx; WORKER_EVENT_TX_REJECTED when the session has no room */
+	WORKER_TX_READY,    /* tx, object, data */
+	WORKER_TX_GONE,	    /* tx, object, status */
+	WORKER_TX_CANCEL,   /* tx, status */
+	WORKER_RX_ATTACH,   /* rx; WORKER_EVENT_RX_REJECTED when it was closed meanwhile: destroy it */
+	WORKER_RX_REFUSE,   /* value = transfer id, status */
+	WORKER_RX_BEGIN,    /* rx */
+	WORKER_RX_PLACE,    /* rx, object */
+	WORKER_RX_FINISH,   /* rx, object, status */
+};
+
+/** Where a session's datagrams go. Addresses in host order. */
+struct worker_endpoint {
+	uint32_t local_ip, remote_ip;
+	uint16_t local_port, remote_port;
+	uint8_t dscp;
+};
+
+struct worker_command {
+	enum worker_command_type type;
+	struct session *session;
+	struct tx_transfer *tx;
+	struct rx_transfer *rx;
+	const uint8_t *data;
+	uint64_t value;
+	uint32_t object;
+	uint8_t status;
+	uint32_t session_id; /* WORKER_SESSION_ADD: own id, for demultiplexing */
+	struct worker_endpoint endpoint;
+};
+
+enum worker_event_type {
+	WORKER_EVENT_SESSION, /* ev is a session event */
+	WORKER_EVENT_SESSION_GONE,
+	WORKER_EVENT_TX_REJECTED,
+	WORKER_EVENT_RX_REJECTED,
+};
+
+struct worker_event {
+	enum worker_event_type type;
+	struct session *session;
+	struct session_event ev; /* TX_REJECTED, RX_REJECTED: ev.tx, ev.rx */
+};
+
+enum { WORKER_SESSIONS_MAX = 64 };
+
+struct worker_config {
+	struct port *port;
+	uint16_t queue;
+	unsigned int cpu;      /* pinned when pin is set */
+	bool pin;
+	bool poll_mode;	       /* never sleep */
+	uint32_t max_sleep_us; /* longest idle sleep, default 100 */
+	uint32_t ring_entries; /* commands and events, default 4096 */
+};
+
+/** NULL + errno. Control thread. */
+struct worker *worker_create(const struct worker_config *cfg);
+int worker_start(struct worker *w);
+/** Stops and joins the thread. Sessions must be gone. */
+void worker_stop(struct worker *w);
+void worker_destroy(struct worker *w);
+
+/** 0, -EAGAIN ring full: keep the command and try again after the next event or timer. */
+int worker_command(struct worker *w, const struct worker_command *c);
+/** Next event; false: none. */
+bool worker_event(struct worker *w, struct worker_event *ev);
+/** Readable when events may be waiting. The reader calls worker_event_arm() before it sleeps. */
+int worker_event_fd(const struct worker *w);
+/** Ask to be woken. true: events are waiting already, drain first. */
+bool worker_event_arm(struct worker *w);
+
+/** Snapshot of a session's figures, at most some ms old. false: the worker does not know the session. */
+bool worker_session_stats(struct worker *w, const struct session *s, struct session_stats *out);
+
+/** Counters of the worker and its port (names in port.h): drops before a session was found, ARP, ICMP. */
+struct worker_stats {
+	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+	uint64_t drop_not_for_us;  /* other MAC or IP */
+	uint64_t drop_malformed;   /* Ethernet, ARP, IP or UDP header lies about itself */
+	uint64_t drop_fragment;
+	uint64_t drop_checksum;    /* IP or UDP checksum wrong */
+	uint64_t drop_protocol;    /* no such protocol or port */
+	uint64_t drop_no_session;  /* strangers and packets of closed sessions */
+	uint64_t drop_no_buffer;   /* packet buffers ran out */
+	uint64_t drop_tx_full;	   /* the port did not take it */
+	uint64_t drop_unresolved;  /* next hop's MAC not known yet */
+	uint64_t arp_requests, arp_replies, icmp_echo;
+	uint64_t sleeps, loops, busy_loops;
+};
+void worker_stats(struct worker *w, struct worker_stats *out);
