@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Small files, read and written whole. Calls block on the disk. Any thread. */
+
+/**
+ * Read a file of at most max bytes. *out is malloc'd, with a NUL after its *len bytes. 0, -EFBIG, -EISDIR or
+ * what open and read say.
+ */
+int file_read(const char *path, size_t max, char **out, size_t *len);
+
+/**
+ * Replace path with these bytes: a temporary file beside it, fsync, rename, fsync of the directory. After a
+ * crash the old or the new content is there, whole. -errno; the temporary is removed.
+ */
+int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode);
+
+/** Create path with these bytes; -EEXIST if something is there. */
+int file_create(const char *path, const void *data, size_t len, mode_t mode);
+
+/**
+ * 0 if path is a regular file that its group cannot write and others cannot touch (mode & 0077 == 0, or the file is root's
+ * with mode 0640: a key shared with a service group). -EPERM or -errno, with what to do in err.
+ */
+int file_check_private(const char *path, char *err, size_t err_len);
