@@ -29,13 +29,13 @@ enum worker_command_type {
 	WORKER_SESSION_CAP, /* value = bits/s */
 	WORKER_TX_START,    /* tx; WORKER_EVENT_TX_REJECTED when the session has no room */
 	WORKER_TX_READY,    /* tx, object, data */
-	WORKER_TX_GONE,	    /* tx, object, status */
+	WORKER_TX_GONE,     /* tx, object, status */
 	WORKER_TX_CANCEL,   /* tx, status */
-	WORKER_RX_ATTACH,   /* rx; WORKER_EVENT_RX_REJECTED when it was closed meanwhile: destroy it */
-	WORKER_RX_REFUSE,   /* value = transfer id, status */
-	WORKER_RX_BEGIN,    /* rx */
-	WORKER_RX_PLACE,    /* rx, object */
-	WORKER_RX_FINISH,   /* rx, object, status */
+	WORKER_RX_ATTACH, /* rx; WORKER_EVENT_RX_REJECTED when it was closed meanwhile: destroy it */
+	WORKER_RX_REFUSE, /* value = transfer id, status */
+	WORKER_RX_BEGIN,  /* rx */
+	WORKER_RX_PLACE,  /* rx, object */
+	WORKER_RX_FINISH, /* rx, object, status */
 };
 
 /** Where a session's datagrams go. Addresses in host order. */
@@ -71,14 +71,16 @@ struct worker_event {
 	struct session_event ev; /* TX_REJECTED, RX_REJECTED: ev.tx, ev.rx */
 };
 
-enum { WORKER_SESSIONS_MAX = 64 };
+enum {
+	WORKER_SESSIONS_MAX = 64
+};
 
 struct worker_config {
 	struct port *port;
 	uint16_t queue;
-	unsigned int cpu;      /* pinned when pin is set */
+	unsigned int cpu; /* pinned when pin is set */
 	bool pin;
-	bool poll_mode;	       /* never sleep */
+	bool poll_mode;        /* never sleep */
 	uint32_t max_sleep_us; /* longest idle sleep, default 100 */
 	uint32_t ring_entries; /* commands and events, default 4096 */
 };
@@ -102,19 +104,35 @@ bool worker_event_arm(struct worker *w);
 /** Snapshot of a session's figures, at most some ms old. false: the worker does not know the session. */
 bool worker_session_stats(struct worker *w, const struct session *s, struct session_stats *out);
 
-/** Counters of the worker and its port (names in port.h): drops before a session was found, ARP, ICMP. */
+/*
+ * Counters of a worker and its port: what happens before a session is found, and what the port did.
+ * One table, as in <strait/counters.h>, whose kinds it uses.
+ */
+#define WORKER_COUNTERS(X)                                                           \
+	X(rx_packets, GOOD, "frames received")                                       \
+	X(rx_bytes, GOOD, "bytes of frames received, Ethernet header included")      \
+	X(tx_packets, GOOD, "frames the port took")                                  \
+	X(tx_bytes, GOOD, "bytes of frames the port took, Ethernet header included") \
+	X(drop_not_for_us, DROP, "other MAC or IP address")                          \
+	X(drop_malformed, DROP, "Ethernet, ARP, IP or UDP header lies about itself") \
+	X(drop_fragment, DROP, "IP fragment")                                        \
+	X(drop_checksum, DROP, "IP, ICMP or UDP checksum wrong")                     \
+	X(drop_protocol, DROP, "no such protocol or port")                           \
+	X(drop_no_session, DROP, "strangers and packets of closed sessions")         \
+	X(drop_no_buffer, DROP, "packet buffers ran out")                            \
+	X(drop_tx_full, DROP, "the port did not take it")                            \
+	X(drop_unresolved, DROP, "next hop's MAC not known yet")                     \
+	X(arp_requests, GOOD, "ARP requests and announcements sent")                 \
+	X(arp_replies, GOOD, "ARP requests answered")                                \
+	X(icmp_echo, GOOD, "ICMP echo requests answered")                            \
+	X(sleeps, INFO, "times the worker slept")                                    \
+	X(loops, INFO, "turns of the worker's loop")                                 \
+	X(busy_loops, INFO, "turns that received or sent something")
+
 struct worker_stats {
-	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
-	uint64_t drop_not_for_us;  /* other MAC or IP */
-	uint64_t drop_malformed;   /* Ethernet, ARP, IP or UDP header lies about itself */
-	uint64_t drop_fragment;
-	uint64_t drop_checksum;    /* IP or UDP checksum wrong */
-	uint64_t drop_protocol;    /* no such protocol or port */
-	uint64_t drop_no_session;  /* strangers and packets of closed sessions */
-	uint64_t drop_no_buffer;   /* packet buffers ran out */
-	uint64_t drop_tx_full;	   /* the port did not take it */
-	uint64_t drop_unresolved;  /* next hop's MAC not known yet */
-	uint64_t arp_requests, arp_replies, icmp_echo;
-	uint64_t sleeps, loops, busy_loops;
+#define WORKER_STATS_FIELD(name, kind, help) uint64_t name;
+	WORKER_COUNTERS(WORKER_STATS_FIELD)
+#undef WORKER_STATS_FIELD
 };
+/** Snapshot, at most some ms old. Any thread. */
 void worker_stats(struct worker *w, struct worker_stats *out);
