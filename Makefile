@@ -23,6 +23,8 @@ J       ?= 2
 prefix  ?= /usr/local
 libdir  ?= $(prefix)/lib
 Q       := $(if $(V),,@)
+# For a make inside a make: all cores, unless the caller said how many.
+submake  = +$(Q)$(MAKE) --no-print-directory $$(case "$$MAKEFLAGS" in *-j*) ;; *) echo -j$$(nproc) ;; esac)
 say      = $(if $(V),,@printf '  %-5s %s\n' '$1' '$(patsubst $(CURDIR)/%,%,$2)';)
 
 ifeq ($(origin CC),default)
@@ -121,12 +123,12 @@ all: $(ARCHIVES) $(DPDK_ARCHIVES) $(PROGRAMS) $(LIBSTRAIT) ## libraries and prog
 
 # deps comes first, and what needs the packages runs in a make of its own.
 demo: ## install what is missing, build, run two sites over an emulated WAN
-	+$(Q)tools/dev/deps.sh build
-	+$(Q)$(MAKE) --no-print-directory all
+	$(Q)tools/dev/deps.sh build
+	$(submake) all
 	$(Q)tools/demo/demo.sh
 
 check: ## install what is missing, build, lint and run every test
-	+$(Q)tools/dev/deps.sh build test
+	$(Q)tools/dev/deps.sh build test
 	+$(Q)MAKE='$(MAKE)' tools/dev/check.sh
 
 unit: $(TESTS) ## cmocka tests (also: make unit SAN=1, T=pacer)
@@ -143,7 +145,7 @@ e2e: all $(HELPERS) ## real processes over memif, af_packet and strait-wan
 FUZZ_SECONDS ?= 10
 FUZZERS := $(patsubst %.c,$(BUILD)/test/%,$(wildcard tests/fuzz/*_fuzz.c))
 fuzz: ## fuzz what reads packets and files, FUZZ_SECONDS=10 each
-	+$(Q)$(MAKE) --no-print-directory fuzzers CC=clang-14 SAN=fuzz BUILD=build-fuzz
+	$(submake) fuzzers CC=clang-14 SAN=fuzz BUILD=build-fuzz
 	$(Q)FUZZ_SECONDS=$(FUZZ_SECONDS) tools/dev/run_fuzz.sh build-fuzz
 fuzzers: $(FUZZERS)
 
@@ -153,11 +155,14 @@ lint: $(PACKET_PATH:%=$(BUILD)/obj/%) ## format, spelling, layering and other ru
 	$(Q)tools/dev/lint_selftest.sh
 	$(Q)tools/dev/lint.py $(PACKET_PATH:%=--packet-path $(BUILD)/obj/%)
 
+check-commits: ## titles and bodies of RANGE=origin/main.. (default: all)
+	$(Q)tools/dev/check-commits.sh $(RANGE)
+
 format: ## clang-format every C file in place
 	$(Q)git ls-files '*.c' '*.h' | xargs -r clang-format-14 -i
 
 asan: ## all and the unit tests, with sanitizers
-	+$(Q)$(MAKE) --no-print-directory all unit SAN=1
+	$(submake) all unit SAN=1
 
 deps: ## install the Debian packages that are missing
 	$(Q)tools/dev/deps.sh build test
@@ -177,9 +182,9 @@ clean: ## remove what was built
 	rm -rf build build-asan build-fuzz $(BUILD)
 
 help: ## this list
-	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: all demo check unit sim-check e2e fuzz fuzzers lint format asan deps install clean help FORCE
+.PHONY: all demo check unit sim-check e2e fuzz fuzzers lint check-commits format asan deps install clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ MAKE=${MAKE:-make}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
+# All cores, unless the caller said how many.
+[[ ${MAKEFLAGS:-} == *-j* ]] || MAKE+=" -j$(nproc)"
 
 # stage NAME COMMAND..: a stage that writes no counts is one test itself.
 stage() {
@@ -42,7 +44,7 @@ finish() {
 }
 
 make_stage() {
-	stage "$1" "$MAKE" --no-print-directory -j "$(nproc)" "${2:-$1}"
+	stage "$1" $MAKE --no-print-directory "${2:-$1}"
 }
 
 make_stage build all || finish

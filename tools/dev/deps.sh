@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs the Debian packages of the named groups (build, test) that are missing; touches nothing
-# when none is. Needs only bash, awk and dpkg, so it can be the first thing run on a fresh machine.
+# when none is. Needs only bash and dpkg, so it can be the first thing run on a fresh machine.
 set -euo pipefail
 
 list=$(dirname "$0")/packages.txt
@@ -18,7 +18,7 @@ while read -r group package; do
 	[[ " $* " == *" $group "* ]] || continue
 	state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
 	[ "$state" = installed ] || missing+=("$package")
-done < <(awk '!/^#/ && NF == 2' "$list")
+done <"$list"
 [ ${#missing[@]} -gt 0 ] || exit 0
 
 echo "deps: missing: ${missing[*]}"

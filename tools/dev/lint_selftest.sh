@@ -71,7 +71,7 @@ printf 'int good(int n);\nint good(int n)\n{\n\treturn n;\n}\n' >"$work/good.c"
 }
 
 c bad.c <<<'int  x;'; fails format
-c bad.c <<<'/* transfering */'; fails spelling
+c bad.c <<<"/* rec"'ieve */'; fails spelling
 echo 'int x;' >"$work/tree/bad.c"; fails spdx
 printf '#!/bin/sh\ntrue\n' >"$work/tree/bad"; fails spdx
 printf 'key: value \n' >"$work/tree/bad.md"; fails whitespace
