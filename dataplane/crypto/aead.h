@@ -7,8 +7,9 @@
 /*
  * AES-256-GCM behind a vtable, so that the packet path, the tests and hardware use one contract.
  *
- * An aead holds one key. It embeds its backend's state: no call here allocates, so a worker may re-key.
- * Not thread safe: one aead belongs to one thread. The tag compare is constant time.
+ * An aead holds one key. It embeds its backend's state; aead_ipsec_mb never allocates, so a worker may
+ * re-key with it (aead_openssl allocates in init). Not thread safe: one aead belongs to one thread. The
+ * tag compare is constant time.
  *
  * aead_open() writes plaintext before it knows whether the tag holds (all GCM backends do). The caller
  * opens into memory that nobody reads until the call returned 0.
@@ -25,10 +26,10 @@ struct aead_ops {
 	void (*fini)(struct aead *a);
 	/** src may equal dst; dst has len bytes, tag 16. */
 	void (*seal)(struct aead *a, const uint8_t *iv, const uint8_t *aad, size_t aad_len,
-		     const uint8_t *src, size_t len, uint8_t *dst, uint8_t *tag);
+		const uint8_t *src, size_t len, uint8_t *dst, uint8_t *tag);
 	/** 0, or -EBADMSG: dst then holds garbage that must not be used. */
 	int (*open)(struct aead *a, const uint8_t *iv, const uint8_t *aad, size_t aad_len,
-		    const uint8_t *src, size_t len, const uint8_t *tag, uint8_t *dst);
+		const uint8_t *src, size_t len, const uint8_t *tag, uint8_t *dst);
 };
 
 struct aead {
@@ -54,13 +55,13 @@ static inline int aead_init(struct aead *a, const struct aead_ops *ops, const ui
 void aead_fini(struct aead *a);
 
 static inline void aead_seal(struct aead *a, const uint8_t *iv, const uint8_t *aad, size_t aad_len,
-			     const uint8_t *src, size_t len, uint8_t *dst, uint8_t *tag)
+	const uint8_t *src, size_t len, uint8_t *dst, uint8_t *tag)
 {
 	a->ops->seal(a, iv, aad, aad_len, src, len, dst, tag);
 }
 
 static inline int aead_open(struct aead *a, const uint8_t *iv, const uint8_t *aad, size_t aad_len,
-			    const uint8_t *src, size_t len, const uint8_t *tag, uint8_t *dst)
+	const uint8_t *src, size_t len, const uint8_t *tag, uint8_t *dst)
 {
 	return a->ops->open(a, iv, aad, aad_len, src, len, tag, dst);
 }

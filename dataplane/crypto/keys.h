@@ -23,7 +23,7 @@
 
 /** HKDF-Expand-Label, SHA-384. 0, -EINVAL (label > 249 or context > 255 bytes, out > 255 * 48), -EIO. */
 int key_expand_label(const uint8_t secret[STRAIT_SECRET_BYTES], const char *label,
-		     const uint8_t *context, size_t context_len, uint8_t *out, size_t out_len);
+	const uint8_t *context, size_t context_len, uint8_t *out, size_t out_len);
 
 struct key_chain {
 	uint8_t secret[STRAIT_SECRET_BYTES];
@@ -53,9 +53,9 @@ struct key_rx {
 
 /** Start at generation 0. 0 or the error of the backend or of HKDF. */
 int key_tx_init(struct key_tx *k, const struct aead_ops *ops,
-		const uint8_t secret[STRAIT_SECRET_BYTES], uint8_t direction, uint8_t queue);
+	const uint8_t secret[STRAIT_SECRET_BYTES], uint8_t direction, uint8_t queue);
 int key_rx_init(struct key_rx *k, const struct aead_ops *ops,
-		const uint8_t secret[STRAIT_SECRET_BYTES], uint8_t direction, uint8_t queue);
+	const uint8_t secret[STRAIT_SECRET_BYTES], uint8_t direction, uint8_t queue);
 
 /** Next generation. The caller makes sure that no packet number of it was used yet. */
 int key_tx_advance(struct key_tx *k);
@@ -71,7 +71,7 @@ void key_rx_fini(struct key_rx *k);
 
 /** nonce = iv xor packet number. */
 static inline void key_nonce(const uint8_t iv[STRAIT_IV_BYTES], uint64_t packet_number,
-			     uint8_t nonce[STRAIT_IV_BYTES])
+	uint8_t nonce[STRAIT_IV_BYTES])
 {
 	for (int i = 0; i < 4; i++)
 		nonce[i] = iv[i];

@@ -13,9 +13,10 @@
  * more can be made later. Every square submatrix of a Cauchy matrix is invertible, so any e rows repair
  * any e losses; ISA-L's Vandermonde generator does not promise that and is never used.
  *
- * Decoding solves the e x e submatrix of the missing symbols (microseconds), never a k x k inversion.
+ * Decoding solves the e x e submatrix of the missing symbols, never a k x k inversion; the inverse of a
+ * Cauchy matrix has a closed form (e = 8: about 1 us, e = 127: about 0.2 ms).
  * All symbols have the same length, at least 64 bytes. No call allocates; struct rs holds the tables
- * (about 130 KiB) and belongs to one thread.
+ * (about 84 KiB) and belongs to one thread.
  */
 
 enum {
@@ -25,7 +26,9 @@ enum {
 struct rs {
 	_Alignas(64) uint8_t tables[32 * STRAIT_BLOCK_SYMBOLS_MAX * RS_BATCH_ROWS];
 	uint8_t coefficients[STRAIT_BLOCK_SYMBOLS_MAX * RS_BATCH_ROWS];
-	uint32_t table_k, table_first, table_rows; /* what tables holds, to encode many blocks alike */
+	uint8_t inverse[STRAIT_BLOCK_SYMBOLS_MAX * STRAIT_BLOCK_SYMBOLS_MAX];
+	uint32_t table_k, table_first,
+		table_rows; /* what tables holds, to encode many blocks alike */
 };
 
 void rs_init(struct rs *rs);
@@ -38,7 +41,16 @@ uint8_t rs_coefficient(uint32_t esi, uint32_t j);
  * src has k pointers, dst has rows. 0, or -EINVAL: k 0 or > 128, k+first+rows > 255, len < 64.
  */
 int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t len,
-	      const uint8_t *const *src, uint8_t *const *dst);
+	const uint8_t *const *src, uint8_t *const *dst);
+
+/**
+ * The same, one source symbol at a time, while it is hot in L1 after it was sealed: adds symbol j's share
+ * to each of the rows, which the caller zeroed before the block's first symbol. After all k symbols, in any
+ * order, dst holds what rs_encode() makes. Faster than rs_encode() for up to 8 rows of cold sources.
+ * 0, or -EINVAL: as rs_encode(), j >= k, rows > RS_BATCH_ROWS.
+ */
+int rs_encode_update(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t len,
+	uint32_t j, const uint8_t *src, uint8_t *const *dst);
 
 /**
  * Rebuild the missing source symbols of a block.
@@ -49,4 +61,4 @@ int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t l
  *         -EINVAL arguments out of range, an ESI twice (nothing changed)
  */
 int rs_decode(struct rs *rs, uint32_t k, size_t len, uint8_t *const *src, const uint64_t *present,
-	      const uint8_t *esi, uint8_t *const *rows, uint32_t n_rows);
+	const uint8_t *esi, uint8_t *const *rows, uint32_t n_rows);

@@ -18,7 +18,7 @@
 struct frame_writer {
 	uint8_t *buf;
 	size_t len, cap;
-	size_t frame;	     /* offset of the open list frame */
+	size_t frame;        /* offset of the open list frame */
 	size_t count_offset; /* offset of its count, a 2-byte varint (so lists hold at most 16383) */
 	uint32_t count;
 };
@@ -75,8 +75,8 @@ struct frame_report {
 	uint64_t newest;     /* newest packet number received */
 	uint64_t newest_us;  /* its receive time on the receiver's monotonic clock */
 	uint32_t delay_us;   /* from then to this report */
-	uint64_t base;	     /* highest packet number the ranges speak of */
-	uint32_t count;	     /* ranges */
+	uint64_t base;       /* highest packet number the ranges speak of */
+	uint32_t count;      /* ranges */
 	const uint8_t *list; /* encoded ranges, iterate with frame_report_next() */
 	const uint8_t *end;
 };

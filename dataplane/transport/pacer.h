@@ -8,21 +8,25 @@
  * passes here: source, repair, control.
  *
  * Invariant: over any interval d the bytes let go are <= rate * d + burst. Burst is 16 packets, shrunk on
- * slow links so that it lasts at most 2 ms but never under 2 packets. Integer arithmetic in
- * 2^-16 ns units, no drift. A debt is allowed: pacer_take() may be called for a packet when
- * pacer_ready() holds, whatever the packet's size.
+ * slow links so that it lasts at most 2 ms but never under 2 packets (packets of packet_line_bytes; a
+ * larger one may exceed the burst by the difference). Integer arithmetic in 2^-32 ns units, no drift.
+ * A debt is allowed: pacer_take() may be called for a packet of any size once pacer_next_ns() has come.
+ *
+ * No errors. Owned by one worker.
  */
 struct pacer {
-	uint64_t rate_bps;  /* line bits/s; 0 = unlimited */
-	uint64_t next_q16;  /* virtual departure time, ns * 2^16 (theoretical arrival time of GCRA) */
-	uint64_t burst_q16; /* how far in the past next may lie */
-	uint64_t byte_q16;  /* ns * 2^16 a line byte takes */
+	uint64_t rate_bps; /* line bits/s; 0 = unlimited */
+	uint64_t next_ns; /* virtual departure time (theoretical arrival time of GCRA), integer part */
+	uint64_t byte_q32; /* ns * 2^32 a line byte takes, rounded up: never faster than the rate */
+	uint64_t burst_ns; /* how far in the past next may lie: the burst less one packet */
+	uint32_t next_q32; /* fraction of next_ns */
 };
 
 void pacer_init(struct pacer *p, uint64_t rate_bps, uint32_t packet_line_bytes);
 
 /** Change the rate; credit earned is kept within the new burst. */
-void pacer_set_rate(struct pacer *p, uint64_t now_ns, uint64_t rate_bps, uint32_t packet_line_bytes);
+void pacer_set_rate(struct pacer *p, uint64_t now_ns, uint64_t rate_bps,
+	uint32_t packet_line_bytes);
 
 /** Earliest time a packet may leave; <= now_ns means now. */
 uint64_t pacer_next_ns(const struct pacer *p);

@@ -12,12 +12,12 @@
  * A_large - 1. Pure arithmetic.
  */
 struct partition {
-	uint64_t bytes;	      /* F: stream length, >= 1 */
+	uint64_t bytes;        /* F: stream length, >= 1 */
 	uint32_t symbol_bytes; /* T */
 	uint64_t symbols;      /* N */
 	uint32_t blocks;       /* Z */
-	uint32_t large;	       /* A_large */
-	uint32_t small;	       /* A_small */
+	uint32_t large;        /* A_large */
+	uint32_t small;        /* A_small */
 	uint32_t n_large;      /* I */
 };
 

@@ -14,10 +14,10 @@
  * out of the window. Owned by one worker.
  */
 struct pnwindow {
-	uint64_t *bits;	  /* 3 x size bits */
-	uint32_t size;	  /* packet numbers held a generation, power of two, >= 64 */
-	uint64_t newest;  /* highest packet number marked */
-	bool any;	  /* something was marked */
+	uint64_t *bits;  /* 3 x size bits */
+	uint32_t size;   /* packet numbers held a generation, power of two, >= 64 */
+	uint64_t newest; /* highest packet number marked */
+	bool any;        /* something was marked */
 	struct pnwindow_generation {
 		uint64_t generation;
 		uint64_t newest; /* highest of this generation */
@@ -40,4 +40,4 @@ bool pnwindow_mark(struct pnwindow *w, uint64_t pn);
  * clipped at `floor` and at what the window still holds. Crosses generations. false: none left.
  */
 bool pnwindow_range_below(const struct pnwindow *w, uint64_t from, uint64_t floor, uint64_t *low,
-			  uint64_t *high);
+	uint64_t *high);

@@ -5,10 +5,12 @@
 
 /*
  * How many repair symbols: smallest m with P[ Binomial(n + m, loss) > m ] <= target, for n needed symbols.
- * The binomial tail is summed exactly in double precision; an n x loss grid is cached on first use per
- * instance, so the packet path looks values up. Results are capped at 255 - n.
+ * The binomial tail is summed exactly in double precision; redundancy_init() fills an n x loss grid, so
+ * the packet path looks values up. Grid step i stands for loss 0.5 * 2^(-i / 8); a loss between two steps
+ * counts as the greater (at most 9 % more). Results are capped at 255 - n. Read-only after init, so
+ * workers may share one.
  */
-enum { REDUNDANCY_LOSS_STEPS = 64 };
+enum { REDUNDANCY_LOSS_STEPS = 128 };
 
 struct redundancy {
 	double target;

@@ -10,7 +10,7 @@
  */
 struct rtt {
 	uint64_t smoothed_ns, variation_ns, latest_ns;
-	uint64_t min_ns;		       /* over the last one to two windows */
+	uint64_t min_ns;                       /* over the last one to two windows */
 	uint64_t window_min_ns, window_end_ns; /* running minimum of the current window */
 	bool measured;
 };

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/transport/redundancy.h"
+
+#include <strait/wire.h>
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define LOSS_MAX 0.5
+
+enum { STEPS_PER_OCTAVE = 8 };
+
+/* P[ Binomial(packets, loss) > losses ]: the upper tail itself, so tiny results keep their precision. */
+static double binomial_tail(uint32_t packets, uint32_t losses, double loss)
+{
+	const double odds = loss / (1 - loss);
+	double term = pow(1 - loss, packets), sum = 0;
+
+	for (uint32_t i = 0; i <= packets; i++) {
+		if (i > losses) {
+			sum += term;
+			if (term < sum * 1e-17)
+				break;
+		}
+		term *= odds * (packets - i) / (i + 1);
+	}
+	return sum;
+}
+
+/* The search may start at a known lower bound: the answer never falls when n or loss grows. */
+static uint32_t rows_from(uint32_t m, uint32_t n, double loss, double target)
+{
+	while (m < STRAIT_ESI_COUNT - n && binomial_tail(n + m, m, loss) > target)
+		m++;
+	return m;
+}
+
+uint32_t redundancy_compute(uint32_t n, double loss, double target)
+{
+	if (n == 0 || n >= STRAIT_ESI_COUNT || !(loss > 0))
+		return 0;
+	return rows_from(0, n, loss > LOSS_MAX ? LOSS_MAX : loss, target);
+}
+
+static double step_loss(int step)
+{
+	return LOSS_MAX * exp2(-(double)step / STEPS_PER_OCTAVE);
+}
+
+int redundancy_init(struct redundancy *r, double target)
+{
+	if (!(target > 0 && target < 1))
+		return -EINVAL;
+	r->target = target;
+	memset(r->rows, 0, sizeof(r->rows));
+	for (int step = REDUNDANCY_LOSS_STEPS - 1; step >= 0; step--) {
+		uint32_t m = 0;
+
+		for (uint32_t n = 1; n <= STRAIT_BLOCK_SYMBOLS_MAX; n++) {
+			m = rows_from(m, n, step_loss(step), target);
+			r->rows[step][n] = (uint8_t)m;
+		}
+	}
+	return 0;
+}
+
+uint32_t redundancy_rows(const struct redundancy *r, uint32_t n, double loss)
+{
+	int step;
+
+	if (n == 0 || n > STRAIT_BLOCK_SYMBOLS_MAX || !(loss > 0))
+		return 0;
+	if (loss >= LOSS_MAX)
+		return r->rows[0][n];
+	if (loss <= step_loss(REDUNDANCY_LOSS_STEPS - 1))
+		return r->rows[REDUNDANCY_LOSS_STEPS - 1][n];
+	/* Rounded down to the greater loss; a loss on a step, but for rounding, counts as that step. */
+	step = (int)(-STEPS_PER_OCTAVE * log2(loss / LOSS_MAX) + 1e-9);
+	return r->rows[step][n];
+}
