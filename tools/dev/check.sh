@@ -6,12 +6,14 @@
 # nothing can run when the build fails. Non-zero exit if anything failed.
 set -uo pipefail
 
-MAKE=${MAKE:-make}
+# Not left in the environment, where a make below would take it for its own.
+make=(${MAKE:-make} --no-print-directory)
+unset MAKE
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 passed=0 failed=0 skipped=0
 # All cores, unless the caller said how many.
-[[ ${MAKEFLAGS:-} == *-j* ]] || MAKE+=" -j$(nproc)"
+[[ ${MAKEFLAGS:-} == *-j* ]] || make+=("-j$(nproc)")
 
 # stage NAME COMMAND..: a stage that writes no counts is one test itself.
 stage() {
@@ -44,7 +46,7 @@ finish() {
 }
 
 make_stage() {
-	stage "$1" $MAKE --no-print-directory "${2:-$1}"
+	stage "$1" "${make[@]}" "${2:-$1}"
 }
 
 make_stage build all || finish
