@@ -39,8 +39,8 @@ endif
 # $(call once,VAR,command): the first use of VAR runs the command, later uses read its answer.
 once = $(eval $1 := $(shell $2))$(if $($1),,$(error no answer from "$2": run `make deps`))$($1)
 
-EXT_PKGS := libisal libssl libcrypto libevent libevent_openssl libevent_pthreads libcyaml jansson \
-	    smartcols liburcu libprotobuf-c sqlite3 libseccomp
+EXT_PKGS := libisal libssl libcrypto libevent libevent_openssl libevent_pthreads libcyaml yaml-0.1 \
+	    jansson smartcols liburcu libprotobuf-c sqlite3 libseccomp
 EXT_CFLAGS    = $(call once,EXT_CFLAGS,pkg-config --cflags $(EXT_PKGS))
 # The distribution's libipsec-mb has no .pc file.
 EXT_LIBS      = $(call once,EXT_LIBS,pkg-config --libs $(EXT_PKGS) && echo -lIPSec_MB)

@@ -6,18 +6,18 @@
 #include <stddef.h>
 
 /*
- * YAML configuration through a libcyaml schema. Unknown keys, wrong types, missing keys, aliases and a second
- * value for one key are errors, and every error names file and line:
+ * YAML configuration through a libcyaml schema. Unknown keys, wrong types, missing keys, aliases
+ * and a second value for one key are errors, and every error names file and line:
  *
  *   /etc/strait/master.yaml:7: unexpected key "lissten"
  *
- * Values with units are loaded as strings and parsed afterwards; config_fail() gives such a later error the
- * line of the value it is about. Any thread; files up to 1 MiB.
+ * Values with units are loaded as strings and parsed afterwards; config_fail() gives such a later
+ * error the line of the value it is about. Any thread; files up to 1 MiB.
  */
 
 /**
- * Load path into a new structure. 0 and *out (free with config_free()), or -errno: -ENOENT, -EACCES, -EINVAL,
- * -ENOMEM, with the reason in err.
+ * Load path into a new structure. 0 and *out (free with config_free()), or -errno: -ENOENT,
+ * -EACCES, -EINVAL, -ENOMEM, with the reason in err.
  */
 int config_load(const char *path, const struct cyaml_schema_value *schema, void **out, char *err,
 	size_t err_len);
@@ -27,8 +27,8 @@ int config_load_text(const char *name, const char *text, size_t len,
 void config_free(const struct cyaml_schema_value *schema, void *data);
 
 /**
- * Line of a value, 1-based: config_line(path, "links[1].cap"). A key that is not there gives the line of what
- * should hold it; 0 if even the file cannot be read.
+ * Line of a value, 1-based: config_line(path, "links[1].cap"). A key that is not there gives the
+ * line of what should hold it; 0 if even the file cannot be read.
  */
 unsigned int config_line(const char *path, const char *where);
 

@@ -8,14 +8,15 @@
 /* Small files, read and written whole. Calls block on the disk. Any thread. */
 
 /**
- * Read a file of at most max bytes. *out is malloc'd, with a NUL after its *len bytes. 0, -EFBIG, -EISDIR or
- * what open and read say.
+ * Read a file of at most max bytes. *out is malloc'd, with a NUL after its *len bytes. 0, -EFBIG,
+ * -EISDIR or what open and read say.
  */
 int file_read(const char *path, size_t max, char **out, size_t *len);
 
 /**
- * Replace path with these bytes: a temporary file beside it, fsync, rename, fsync of the directory. After a
- * crash the old or the new content is there, whole. -errno; the temporary is removed.
+ * Replace path with these bytes: a temporary file beside it, fsync, rename, fsync of the
+ * directory. After a crash the old or the new content is there, whole. -errno; the temporary is
+ * removed.
  */
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode);
 
@@ -23,7 +24,7 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 int file_create(const char *path, const void *data, size_t len, mode_t mode);
 
 /**
- * 0 if path is a regular file that its group cannot write and others cannot touch (mode & 0077 == 0, or the file is root's
- * with mode 0640: a key shared with a service group). -EPERM or -errno, with what to do in err.
+ * 0 if path is a regular file that only its owner may use (mode & 0077 == 0). -EPERM, -EINVAL or
+ * what stat says, with what to do in err.
  */
 int file_check_private(const char *path, char *err, size_t err_len);

@@ -5,18 +5,18 @@
 #include <stdint.h>
 
 /*
- * Log lines on stderr, one event a line:  `2026-08-20T10:11:12.345Z info: rpc: listening address=0.0.0.0:7400`.
+ * Log lines on stderr, one event a line:  `2026-08-20T10:11:12.345Z info: rpc: listening
+ * address=0.0.0.0:7400`.
  *
- * Under systemd (stderr is the journal, told by JOURNAL_STREAM) the time is left out and a `<6>` priority
- * comes first. Write a message as a few words followed by key=value pairs. Control characters in values are
- * shown as \xNN, so nothing a peer sends can forge a line. Lines are cut at LOG_LINE_MAX bytes.
+ * Under systemd (stderr is the journal, told by JOURNAL_STREAM) the time is left out and a `<6>`
+ * priority comes first. Write a message as a few words followed by key=value pairs. Control
+ * characters in values are shown as \xNN, so nothing a peer sends can forge a line. Lines are cut
+ * at LOG_LINE_MAX bytes.
  *
  * Threads: any. A line is one write(2). Workers do not log.
  */
 
-enum {
-	LOG_LINE_MAX = 2048
-};
+enum { LOG_LINE_MAX = 2048 };
 
 enum log_level {
 	LOG_LEVEL_ERROR, /* something was lost or somebody has to act */
@@ -49,11 +49,11 @@ struct log_limit {
 bool log_limit_pass(struct log_limit *limit, uint64_t interval_ns, uint64_t *suppressed);
 
 /** At most one line per interval_ms from this place in the source; says how many were left out. */
-#define log_limited(level, component, interval_ms, fmt, ...)                                  \
-	do {                                                                                  \
-		static struct log_limit log_limit_;                                           \
-		uint64_t left_out_;                                                           \
-		if (log_limit_pass(&log_limit_, (uint64_t)(interval_ms)*1000000, &left_out_)) \
-			log_write(level, component, fmt " suppressed=%llu", ##__VA_ARGS__,    \
-				(unsigned long long)left_out_);                               \
+#define log_limited(level, component, interval_ms, fmt, ...)                                       \
+	do {                                                                                       \
+		static struct log_limit log_limit_;                                                \
+		uint64_t left_out_;                                                                \
+		if (log_limit_pass(&log_limit_, (uint64_t)(interval_ms)*1000000, &left_out_))      \
+			log_write(level, component, fmt " suppressed=%llu", ##__VA_ARGS__,         \
+				(unsigned long long)left_out_);                                    \
 	} while (0)

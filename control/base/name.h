@@ -5,13 +5,11 @@
 #include <stddef.h>
 
 /*
- * Names of sites and edges: [a-z0-9][a-z0-9._-]{0,62}, so that they can stand in file names, URIs, DNS
- * labels and tables without quoting. Pure, any thread.
+ * Names of sites and edges: [a-z0-9][a-z0-9._-]{0,62}, so that they can stand in file names, URIs,
+ * DNS labels and tables without quoting. Pure, any thread.
  */
 
-enum {
-	STRAIT_NAME_MAX = 63
-};
+enum { STRAIT_NAME_MAX = 63 };
 
 bool name_is_valid(const char *name);
 /** 0, or -EINVAL with a sentence that quotes the name. what is "site" or "edge". */

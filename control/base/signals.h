@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * SIGTERM and SIGINT stop, SIGHUP reloads, SIGPIPE is ignored. Handlers run in the event loop, on its thread,
- * so they may do anything. A second SIGTERM or SIGINT while stopping ends the process at once (exit 1).
+ * SIGTERM and SIGINT stop, SIGHUP reloads, SIGPIPE is ignored. Handlers run in the event loop, on
+ * its thread, so they may do anything. A second SIGTERM or SIGINT while stopping ends the process
+ * at once (exit 1).
  */
 
 struct event_base;
@@ -15,7 +16,7 @@ struct signals_handler {
 };
 
 /** NULL + errno. One per process. */
-struct signals *signals_create(
-	struct event_base *base, const struct signals_handler *handler, void *ctx);
+struct signals *signals_create(struct event_base *base, const struct signals_handler *handler,
+	void *ctx);
 /** Ignores NULL. */
 void signals_destroy(struct signals *s);

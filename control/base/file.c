@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int file_read(const char *path, size_t max, char **out, size_t *len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *buf = NULL;
+	size_t have = 0, room = 0;
+	struct stat st;
+	int rc = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		rc = -errno;
+	else if (S_ISDIR(st.st_mode))
+		rc = -EISDIR;
+	/* The size of a pipe or a /proc file is not known beforehand. */
+	while (rc == 0) {
+		ssize_t n;
+
+		if (have == room) {
+			char *bigger = realloc(buf, (room = room * 2 + 4096) + 1);
+
+			if (bigger == NULL) {
+				rc = -ENOMEM;
+				break;
+			}
+			buf = bigger;
+		}
+		n = read(fd, buf + have, room - have);
+		if (n == 0)
+			break;
+		if (n < 0 && errno != EINTR)
+			rc = -errno;
+		else if (n > 0 && (have += (size_t)n) > max)
+			rc = -EFBIG;
+	}
+	close(fd);
+	if (rc != 0) {
+		free(buf);
+		return rc;
+	}
+	buf[have] = '\0';
+	*out = buf;
+	*len = have;
+	return 0;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		data += n;
+		len -= (size_t)n;
+	}
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+static int sync_directory_of(const char *path)
+{
+	char copy[PATH_MAX];
+	int fd, rc;
+
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", path) >= sizeof(copy))
+		return -ENAMETOOLONG;
+	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = fsync(fd) < 0 && errno != EINVAL ? -errno : 0;
+	close(fd);
+	return rc;
+}
+
+int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode)
+{
+	char tmp[PATH_MAX];
+	int fd, rc;
+
+	if ((size_t)snprintf(tmp, sizeof(tmp), "%s.XXXXXX", path) >= sizeof(tmp))
+		return -ENAMETOOLONG;
+	fd = mkostemp(tmp, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	rc = fchmod(fd, mode) < 0 ? -errno : write_all(fd, data, len);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0 && rename(tmp, path) < 0)
+		rc = -errno;
+	if (rc != 0) {
+		unlink(tmp);
+		return rc;
+	}
+	return sync_directory_of(path);
+}
+
+int file_create(const char *path, const void *data, size_t len, mode_t mode)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = write_all(fd, data, len);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc != 0) {
+		unlink(path);
+		return rc;
+	}
+	return sync_directory_of(path);
+}
+
+int file_check_private(const char *path, char *err, size_t err_len)
+{
+	struct stat st;
+	int rc;
+
+	if (stat(path, &st) < 0) {
+		rc = -errno;
+		snprintf(err, err_len, "%s: %s", path, strerror(-rc));
+		return rc;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		snprintf(err, err_len, "%s: not a regular file", path);
+		return -EINVAL;
+	}
+	if ((st.st_mode & 0077) == 0)
+		return 0;
+	snprintf(err, err_len, "%s: group or others may use it (mode %04o); run: chmod 0600 %s",
+		path, (unsigned int)(st.st_mode & 07777), path);
+	return -EPERM;
+}
