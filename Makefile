@@ -220,7 +220,7 @@ $(BUILD)/lib/%.a:
 	$(call say,AR,$@)rm -f $@.$$$$ && $(AR) rcs $@.$$$$ $(filter %.o,$^) && mv $@.$$$$ $@
 
 $(LIBSTRAIT): $(filter %/libstrait.a %/libfec.a %/libbase.a,$(ARCHIVES)) tools/dev/libstrait.map
-	$(call say,LD,$@)$(CC) -shared -o $@ $(STRAIT_LDFLAGS) -Wl,-soname,$(@F) -Wl,-z,defs \
+	$(call say,LD,$@)$(CC) -shared -o $@ $(STRAIT_LDFLAGS) -Wl,-soname,$(@F) $(if $(SAN),,-Wl,-z,defs) \
 		-Wl,--version-script=tools/dev/libstrait.map -Wl,--whole-archive $(filter %/libstrait.a,$^) \
 		-Wl,--no-whole-archive $(filter %.a,$(filter-out %/libstrait.a,$^)) \
 		$(call once,ISAL_LIBS,pkg-config --libs libisal) -lpthread
