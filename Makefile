@@ -128,20 +128,21 @@ all: $(ARCHIVES) $(DPDK_ARCHIVES) $(PROGRAMS) $(LIBSTRAIT) ## libraries and prog
 demo: ## install what is missing, build, run two sites over an emulated WAN
 	$(Q)tools/dev/deps.sh build
 	$(submake) all
-	$(Q)tools/demo/demo.sh
+	$(Q)BUILD=$(BUILD) tools/demo/demo.sh
 
 check: ## install what is missing, build, lint and run every test
 	$(Q)tools/dev/deps.sh build test
 	+$(Q)MAKE='$(MAKE)' tools/dev/check.sh
 
+# Tests and scripts run in the root of the tree and find programs in $BUILD/bin.
 unit: $(TESTS) ## cmocka tests (also: make unit SAN=1, T=pacer)
-	$(Q)tools/dev/run_tests.py -j $(J) -t 60 $(T:%=--only %) -- $(TESTS)
+	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -j $(J) -t 60 $(T:%=--only %) -- $(TESTS)
 
 sim-check: all ## simulator seeds over mixed impairments
-	$(Q)tools/dev/run_tests.py -t 600 -- $(wildcard tests/sim/run.sh)
+	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -t 600 -- $(wildcard tests/sim/run.sh)
 
 e2e: all $(HELPERS) ## real processes over memif, af_packet and strait-wan
-	$(Q)tools/dev/run_tests.py -t 300 $(T:%=--only %) -- \
+	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -t 300 $(T:%=--only %) -- \
 		$(sort $(wildcard tests/e2e/*_test.sh)) $(sort $(wildcard tests/wan/*_test.sh))
 
 # clang's libFuzzer, in a build of its own.
