@@ -71,7 +71,7 @@ STRAIT_LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now \
 
 # Directories that may include rte_*.
 DPDK_TOOLS := wan bench
-DPDK_DIRS  := dataplane/edge $(DPDK_TOOLS:%=tools/%)
+DPDK_DIRS  := dataplane/edge tests/wan $(DPDK_TOOLS:%=tools/%)
 # These also go into libstrait.so.
 PIC_DIRS   := control/base dataplane/fec dataplane/pool
 
@@ -114,10 +114,11 @@ $(eval $(call program,strait-master,control/master))
 $(eval $(call program,straitctl,control/ctl))
 $(foreach d,$(sort $(TOOL_DIRS)),$(eval $(call program,strait-$(notdir $d),$d)))
 
-# Unit tests stand beside what they test; tests/e2e/*.c are helpers of the end-to-end scripts.
+# Unit tests stand beside what they test; tests/{e2e,wan}/*.c are helpers of the
+# scripts there, built as build/test/e2e/<name> and build/test/wan/<name>.
 TEST_C  := $(wildcard dataplane/*/*_test.c control/*/*_test.c tools/*/*_test.c tests/unit/*_test.c)
 TESTS   := $(TEST_C:%.c=$(BUILD)/test/%)
-HELPERS := $(patsubst tests/%.c,$(BUILD)/test/%,$(wildcard tests/e2e/*.c))
+HELPERS := $(patsubst tests/%.c,$(BUILD)/test/%,$(wildcard tests/e2e/*.c tests/wan/*.c))
 LIBSTRAIT := $(if $(call sources,dataplane/pool),$(BUILD)/lib/libstrait.so.0)
 
 # ---- targets --------------------------------------------------------------------------------------
@@ -233,9 +234,10 @@ LINK = $(CC) $(STRAIT_CFLAGS) -pie -o $@ $(STRAIT_LDFLAGS) $(filter %.o,$^) \
 	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(DIR_LIBS) $(EXT_LIBS) -lpthread -lm
 
 NEEDS_DPDK := $(if $(wildcard dataplane/edge/main.c),$(BUILD)/bin/strait-edge) \
-	$(DPDK_TOOLS:%=$(BUILD)/bin/strait-%) $(foreach d,$(DPDK_DIRS),$(filter $(BUILD)/test/$d/%,$(TESTS)))
+	$(DPDK_TOOLS:%=$(BUILD)/bin/strait-%) $(filter $(BUILD)/test/wan/%,$(HELPERS)) \
+	$(foreach d,$(DPDK_DIRS),$(filter $(BUILD)/test/$d/%,$(TESTS)))
 $(NEEDS_DPDK): DIR_LIBS = $(DPDK_LIBS)
-$(filter $(NEEDS_DPDK),$(PROGRAMS) $(TESTS)): $(DPDK_ARCHIVES)
+$(filter $(NEEDS_DPDK),$(PROGRAMS) $(TESTS) $(HELPERS)): $(DPDK_ARCHIVES)
 
 $(PROGRAMS): $(ARCHIVES)
 	@mkdir -p $(@D)
