@@ -11,8 +11,9 @@
  * of the same (key, len, digest) adopts it with its bytes and its resume area, so that a transfer goes on
  * where it was.
  *
- * Threads: any, but calls may block on a lock for microseconds (5 s if a client is stopped in it), so
- * workers do not call; the edge's control thread does. Lengths are bytes.
+ * Threads: any, but calls may block on a lock, for microseconds as a rule, so workers do not call; the edge's
+ * control thread does. If a client is stopped (SIGSTOP, a frozen container) just while it holds the lock, calls
+ * give up after 5 s; release and abandon cannot and wait until it goes on or dies. Lengths are bytes.
  *
  * Every call but release, abandon and destroy may return -ETIMEDOUT (lock not to be had within 5 s, nothing
  * changed), -ENOTRECOVERABLE (backend lost), -ECHILD (used after fork) and -EINVAL (bad key length or argument).
@@ -66,8 +67,8 @@ static inline void pool_destroy(struct pool *pool)
 }
 
 /* Source: lease a visible object. -ENOENT. Every success needs one pool_release(). */
-static inline int pool_lease(
-	struct pool *pool, const void *key, size_t key_len, struct pool_object *out)
+static inline int pool_lease(struct pool *pool, const void *key, size_t key_len,
+	struct pool_object *out)
 {
 	return pool->ops->lease(pool, key, key_len, out);
 }

@@ -16,14 +16,14 @@ struct shm_pool_options {
 	bool create; /* create if missing; else a missing file is ENOENT at once */
 	bool group;  /* mode 0660 at creation; accept another owner's file if it has mode 0660 */
 	bool sparse; /* do not reserve memory at creation */
-	uint64_t create_size_bytes; /* of the whole file, 1 MiB to 16 TiB */
+	uint64_t create_size_bytes; /* of the whole file, 1 MiB to 4 TiB */
 };
 
 /*
  * NULL and errno as listed at strait_pool_open(); the reason in words goes to err (may be NULL).
  */
-struct pool *shm_pool_open(
-	const char *path, const struct shm_pool_options *options, char *err, size_t err_len);
+struct pool *shm_pool_open(const char *path, const struct shm_pool_options *options, char *err,
+	size_t err_len);
 
 /* The file behind a pool opened here, for libstrait and for the tests. */
 struct shm *shm_pool_file(struct pool *pool);

@@ -42,9 +42,9 @@ extern "C" {
 
 /* strait_pool_open() flags. */
 #define STRAIT_POOL_CREATE 0x1u /* create the file if there is none */
-#define STRAIT_POOL_GROUP \
+#define STRAIT_POOL_GROUP                                                                          \
 	0x2u /* create with mode 0660; accept a file of another owner that has mode 0660 */
-#define STRAIT_POOL_SPARSE \
+#define STRAIT_POOL_SPARSE                                                                         \
 	0x4u /* do not reserve memory now: a full tmpfs later kills the writer with SIGBUS */
 
 /* strait_get() flags. */
@@ -112,8 +112,8 @@ struct strait_pool_stats {
  *   EUSERS   all 256 client slots are taken
  *   ENOSPC, ENOMEM, EACCES and other errors of open, fallocate and mmap
  */
-STRAIT_API struct strait_pool *strait_pool_open(
-	const char *path, unsigned int flags, uint64_t create_size);
+STRAIT_API struct strait_pool *strait_pool_open(const char *path, unsigned int flags,
+	uint64_t create_size);
 
 /* Why this thread's last strait_pool_open() failed. Never NULL. */
 STRAIT_API const char *strait_pool_open_error(void);
@@ -129,8 +129,8 @@ STRAIT_API void strait_pool_close(struct strait_pool *pool);
  *   -EFBIG   more than 64 MiB or more than the pool can ever hold
  *   -EINVAL  empty
  */
-STRAIT_API int strait_put(
-	struct strait_pool *pool, const void *key, size_t key_len, const void *data, size_t len);
+STRAIT_API int strait_put(struct strait_pool *pool, const void *key, size_t key_len,
+	const void *data, size_t len);
 
 /*
  * Put without a copy: get len bytes of the pool, fill them, then commit or abort. The bytes hold garbage at
@@ -165,8 +165,8 @@ struct strait_key {
  * found[i] = 1 if keys[i] is visible, else 0 (also for a key of bad length). Returns how many are there or a
  * negative error, then found[] is all 0. n is at most 1 << 20 (-EINVAL).
  */
-STRAIT_API int strait_batch_exist(
-	struct strait_pool *pool, const struct strait_key *keys, size_t n, uint8_t *found);
+STRAIT_API int strait_batch_exist(struct strait_pool *pool, const struct strait_key *keys, size_t n,
+	uint8_t *found);
 
 /*
  * Make the key vanish. Readers keep their leased bytes; the space is freed with the last lease. An incomplete

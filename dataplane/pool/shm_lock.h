@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The pool's lock: a robust process-shared mutex, held for microseconds and never across a system call that can
+ * block. If its owner was killed, the next one to lock rebuilds the derived state (shm_recover.h) and goes on.
+ */
+
+#include "dataplane/pool/shm.h"
+
+/* Set up the lock of a file that nobody else has mapped yet. */
+int shm_lock_init(struct shm_header *hdr);
+
+/*
+ *   -ECHILD           in a forked child
+ *   -ETIMEDOUT        not to be had for 5 seconds
+ *   -ENOTRECOVERABLE  an owner died and the one after it gave up
+ */
+int shm_lock(struct shm *shm);
+/* As shm_lock(), but waits as long as it takes. */
+int shm_lock_wait(struct shm *shm);
+void shm_unlock(struct shm *shm);
