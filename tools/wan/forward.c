@@ -14,9 +14,12 @@
 
 #define NS_PER_SECOND 1000000000ULL
 
-/* Longest nap, and the shortest worth a system call. */
+/*
+ * Naps, timer slack not counted. The shorter bound makes packets up to 30 us late, and saves the
+ * system call per packet that waking up for each would cost: 20 % of a core at 1 Gbit/s.
+ */
 #define NAP_MAX_NS 50000ULL
-#define NAP_MIN_NS 5000ULL
+#define NAP_MIN_NS 30000ULL
 
 #define LINK_POLL_NS     1000000ULL
 #define PEER_PATIENCE_NS 100000000ULL
@@ -28,13 +31,6 @@ uint64_t wan_now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * NS_PER_SECOND + (uint64_t)t.tv_nsec;
-}
-
-static void nap(uint64_t ns)
-{
-	struct timespec t = { .tv_nsec = (long)ns };
-
-	nanosleep(&t, NULL);
 }
 
 int wan_init(struct wan *w, const struct wan_options *o, const struct wan_plan *p,
@@ -142,15 +138,22 @@ static void packet_take(struct wan *w, struct wan_direction *d, struct rte_mbuf 
 	}
 }
 
-/* Reads one burst. Returns the number of packets read. */
-static unsigned int direction_receive(struct wan *w, struct wan_direction *d, uint64_t now_ns,
-	bool stalled)
+/*
+ * Reads one burst. Frames are stamped after the read: before it, a pause in between would send them
+ * ahead of their time. before_ns is when the port was last seen empty or read from. Returns the
+ * number of packets read.
+ */
+static unsigned int direction_receive(struct wan *w, struct wan_direction *d, uint64_t before_ns)
 {
 	struct rte_mbuf *pkts[WAN_BURST];
 	uint16_t n = wan_guard_rx(d->rx_port, pkts, WAN_BURST);
+	uint64_t now_ns;
 
+	if (n == 0)
+		return 0;
+	now_ns = wan_now_ns();
 	d->c.rx += n;
-	if (stalled)
+	if (now_ns - before_ns > w->opt->late_us * 1000)
 		d->c.stalled += n;
 	for (uint16_t i = 0; i < n; i++)
 		packet_take(w, d, pkts[i], now_ns);
@@ -168,16 +171,15 @@ static void lateness_count(struct wan *w, struct wan_direction *d, uint64_t due_
 {
 	uint64_t late_ns = now_ns - due_ns;
 
-	if (late_ns <= w->opt->late_us * 1000) {
-		if (late_ns > d->c.late_max_ns)
-			d->c.late_max_ns = late_ns;
-	} else if (d->full_since_ns || due_ns <= d->excused_ns) {
-		d->c.peer_late++;
-	} else {
-		d->c.late++;
-		if (late_ns > d->c.late_max_ns)
-			d->c.late_max_ns = late_ns;
+	bool late = late_ns > w->opt->late_us * 1000;
+
+	if (d->full_since_ns || due_ns <= d->excused_ns) {
+		d->c.peer_late += late;
+		return;
 	}
+	d->c.late += late;
+	if (late_ns > d->c.late_max_ns)
+		d->c.late_max_ns = late_ns;
 }
 
 /* Sends what is due, at most one burst. Returns the number of packets that left. */
@@ -231,6 +233,21 @@ static void links_poll(struct wan *w)
 	}
 }
 
+/* When no burst was full, nothing waits: nap until the next packet is due, within bounds. */
+static void nap_until_next(const struct wan *w, uint64_t now_ns)
+{
+	uint64_t a_ns = delayq_next_ns(&w->dir[WAN_A].line);
+	uint64_t b_ns = delayq_next_ns(&w->dir[WAN_B].line);
+	uint64_t next_ns = a_ns < b_ns ? a_ns : b_ns;
+	struct timespec t = { .tv_nsec = NAP_MAX_NS };
+
+	if (next_ns < now_ns + NAP_MIN_NS)
+		t.tv_nsec = NAP_MIN_NS;
+	else if (next_ns < now_ns + NAP_MAX_NS)
+		t.tv_nsec = (long)(next_ns - now_ns);
+	nanosleep(&t, NULL);
+}
+
 void wan_run(struct wan *w, volatile sig_atomic_t *stop)
 {
 	const struct wan_options *o = w->opt;
@@ -240,9 +257,8 @@ void wan_run(struct wan *w, volatile sig_atomic_t *stop)
 
 	while (!*stop) {
 		uint64_t now_ns = wan_now_ns();
-		bool stalled = now_ns - w->last_ns > o->late_us * 1000;
-		unsigned int work = 0;
-		uint64_t next_ns;
+		uint64_t before_ns = w->last_ns;
+		bool busy = false;
 
 		w->last_ns = now_ns;
 		if (now_ns >= link_ns) {
@@ -256,19 +272,11 @@ void wan_run(struct wan *w, volatile sig_atomic_t *stop)
 			stats_ns += o->stats_ms * 1000000;
 		}
 		for (int side = 0; side < WAN_SIDES; side++)
-			work += direction_receive(w, &w->dir[side], now_ns, stalled);
+			busy |= direction_receive(w, &w->dir[side], before_ns) == WAN_BURST;
 		for (int side = 0; side < WAN_SIDES; side++)
-			work += direction_send(w, &w->dir[side], now_ns);
-		if (work || o->poll_mode)
+			busy |= direction_send(w, &w->dir[side], now_ns) == WAN_BURST;
+		if (o->poll_mode || busy)
 			continue;
-		next_ns = delayq_next_ns(&w->dir[WAN_A].line);
-		if (delayq_next_ns(&w->dir[WAN_B].line) < next_ns)
-			next_ns = delayq_next_ns(&w->dir[WAN_B].line);
-		now_ns = wan_now_ns();
-		/* A full receiver leaves packets due: do not spin on it. */
-		if (w->dir[WAN_A].npending || w->dir[WAN_B].npending)
-			nap(NAP_MAX_NS);
-		else if (next_ns > now_ns + NAP_MIN_NS)
-			nap(next_ns - now_ns < NAP_MAX_NS ? next_ns - now_ns : NAP_MAX_NS);
+		nap_until_next(w, now_ns);
 	}
 }

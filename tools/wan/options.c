@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,15 @@ static int number_parse(const char *s, uint64_t *out)
 	return errno || *end ? -EINVAL : 0;
 }
 
+static bool is_cpu_allowed(uint64_t cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	return cpu < CPU_SETSIZE && sched_getaffinity(0, sizeof(set), &set) == 0 &&
+		CPU_ISSET((int)cpu, &set);
+}
+
 static const struct option_def *def_find(const char *name)
 {
 	for (size_t i = 0; i < sizeof(defs) / sizeof(defs[0]); i++)
@@ -124,6 +134,7 @@ static int link_apply(struct wan_options *o, int pass, const char *name, const c
 {
 	bool prefixed = strncmp(name, "ab-", 3) == 0 || strncmp(name, "ba-", 3) == 0;
 	const char *plain = prefixed ? name + 3 : name;
+	char err[200];
 
 	if (!link_config_is_option(plain))
 		return 0;
@@ -132,8 +143,11 @@ static int link_apply(struct wan_options *o, int pass, const char *name, const c
 	for (int side = 0; side < WAN_SIDES; side++) {
 		if (prefixed && (name[0] == 'a') != (side == WAN_A))
 			continue;
-		if (link_config_parse_option(plain, value, &o->link[side], errbuf, errlen) < 0)
+		if (link_config_parse_option(plain, value, &o->link[side], err, sizeof(err)) < 0) {
+			/* The message starts with "--": put the direction behind it. */
+			snprintf(errbuf, errlen, "--%.*s%s", prefixed ? 3 : 0, name, err + 2);
 			return -EINVAL;
+		}
 	}
 	return 1;
 }
@@ -187,8 +201,9 @@ static int pass_run(struct wan_options *o, int pass, int argc, char **argv, char
 		} else {
 			uint64_t n;
 
-			if (number_parse(value, &n) < 0 || n > 1023) {
-				snprintf(errbuf, errlen, "--cpu '%s': expected 0..1023", value);
+			if (number_parse(value, &n) < 0 || !is_cpu_allowed(n)) {
+				snprintf(errbuf, errlen,
+					"--cpu '%s': not a CPU this process may use", value);
 				return -EINVAL;
 			}
 			o->cpu = (int)n;

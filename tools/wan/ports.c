@@ -235,7 +235,7 @@ int wan_ports_start(struct wan_ports *ports, const struct wan_options *o, const 
 		return rc;
 	}
 	for (int side = 0; side < WAN_SIDES; side++) {
-		const char *step = "find";
+		const char *step = "open";
 		char name[64];
 
 		snprintf(name, sizeof(name), "%.*s", (int)wan_vdev_name_len(o->vdev[side]),
