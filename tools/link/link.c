@@ -7,13 +7,7 @@
 #define NS_PER_S 1000000000ULL
 
 /* One stream of random numbers per impairment, so that each is unmoved by the others. */
-enum {
-	RND_GE,
-	RND_LOSS,
-	RND_REORDER,
-	RND_DUP,
-	RND_CORRUPT
-};
+enum { RND_GE, RND_LOSS, RND_REORDER, RND_DUP, RND_CORRUPT };
 
 void link_config_defaults(struct link_config *cfg)
 {
@@ -243,8 +237,8 @@ int link_send(struct link *l, uint64_t now_ns, uint32_t frame_bytes, struct link
 	return (int)v->n;
 }
 
-unsigned int link_corrupt(
-	uint64_t seed, uint32_t max_bits, uint8_t *frame, size_t len, size_t first)
+unsigned int link_corrupt(uint64_t seed, uint32_t max_bits, uint8_t *frame, size_t len,
+	size_t first)
 {
 	uint64_t done[LINK_FLIPS_MAX];
 	struct prng rnd;

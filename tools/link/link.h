@@ -147,8 +147,8 @@ uint64_t link_backlog_bytes(const struct link *l, uint64_t now_ns);
  * Bytes before first are left alone: give the end of the UDP header to keep the packet routable.
  * Returns the number of bits flipped; 0 when there is no byte to touch.
  */
-unsigned int link_corrupt(
-	uint64_t seed, uint32_t max_bits, uint8_t *frame, size_t len, size_t first);
+unsigned int link_corrupt(uint64_t seed, uint32_t max_bits, uint8_t *frame, size_t len,
+	size_t first);
 
 /* The queue's size in bytes after queue_bdp is applied. */
 uint64_t link_config_queue_bytes(const struct link_config *cfg);

@@ -105,8 +105,8 @@ static uint64_t ms_to_ns(double ms)
 	return (uint64_t)(ms * 1e6 + 0.5);
 }
 
-int link_config_parse_option(
-	const char *name, const char *value, struct link_config *cfg, char *errbuf, size_t errlen)
+int link_config_parse_option(const char *name, const char *value, struct link_config *cfg,
+	char *errbuf, size_t errlen)
 {
 	double num[2] = { 0, 0 };
 	int opt = option_find(name);

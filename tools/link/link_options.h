@@ -24,8 +24,8 @@ bool link_config_is_option(const char *name);
  * when a repeatable option is given too often. On error cfg is unchanged and errbuf holds one line
  * for the user, without newline.
  */
-int link_config_parse_option(
-	const char *name, const char *value, struct link_config *cfg, char *errbuf, size_t errlen);
+int link_config_parse_option(const char *name, const char *value, struct link_config *cfg,
+	char *errbuf, size_t errlen);
 
 /* Text for --help: one option a line, each line indented by two spaces. */
 extern const char link_options_help[];

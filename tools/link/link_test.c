@@ -28,8 +28,8 @@ static struct link_config config(const char *const *opts)
 
 	link_config_defaults(&cfg);
 	for (; *opts; opts += 2)
-		assert_int_equal(
-			link_config_parse_option(opts[0], opts[1], &cfg, err, sizeof(err)), 0);
+		assert_int_equal(link_config_parse_option(opts[0], opts[1], &cfg, err, sizeof(err)),
+			0);
 	return cfg;
 }
 
@@ -197,8 +197,8 @@ static void cut_drops_everything_and_only_inside_it(void **state)
 
 static void delay_steps_apply_in_order_of_time(void **state)
 {
-	struct link_config cfg = CONFIG(
-		"rate-gbps", "0", "rtt-ms", "100", "rtt-step", "200,70", "rtt-step", "100,130");
+	struct link_config cfg = CONFIG("rate-gbps", "0", "rtt-ms", "100", "rtt-step", "200,70",
+		"rtt-step", "100,130");
 	struct link *l = link_new(&cfg, 1, 0);
 	struct link_verdict v;
 
@@ -341,8 +341,8 @@ static void same_seed_repeats_bit_for_bit(void **state)
 static void one_impairment_leaves_the_others_draws_alone(void **state)
 {
 	struct link_config plain = CONFIG("rate-gbps", "0", "rtt-ms", "0", "loss", "0.05");
-	struct link_config more = CONFIG(
-		"rate-gbps", "0", "rtt-ms", "0", "loss", "0.05", "reorder", "0.5,1", "dup", "0.5");
+	struct link_config more = CONFIG("rate-gbps", "0", "rtt-ms", "0", "loss", "0.05", "reorder",
+		"0.5,1", "dup", "0.5");
 	struct link *a = link_new(&plain, 11, 0);
 	struct link *b = link_new(&more, 11, 0);
 	struct link_verdict va, vb;
