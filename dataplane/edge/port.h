@@ -26,7 +26,7 @@ enum {
 	PORT_DEVICE_MAX = 256, /* device string, with the NUL */
 	PORT_NAME_MAX = 64,
 	PORT_MAC_BYTES = 6,
-	PORT_MTU_MIN = 576,
+	PORT_MTU_MIN = 580, /* the smallest symbol */
 	PORT_MTU_MAX = 9000,
 	PORT_MTU_DEFAULT = 1500,
 	PORT_BUFFERS_MIN = 1024,

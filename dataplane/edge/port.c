@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/port_priv.h"
+
+#include "dataplane/edge/compat.h"
+
+#include <strait/wire.h>
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+	DESCRIPTORS = 1024,
+	POOL_CACHE = 256,
+	/* Both rings, the cache and the worker's hands full: fewer buffers could stall the port. */
+	BUFFERS_BESIDE_RINGS = 1024,
+	BUFFERS_MAX = 1 << 20,
+};
+
+__attribute__((format(printf, 4, 5))) static int fail(char *err, size_t err_len, int error,
+	const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(err, err_len, fmt, ap);
+	va_end(ap);
+	return error;
+}
+
+static void fill_defaults(struct port_config *cfg)
+{
+	if (cfg->mtu == 0)
+		cfg->mtu = PORT_MTU_DEFAULT;
+	if (cfg->buffers == 0)
+		cfg->buffers = PORT_BUFFERS_DEFAULT;
+}
+
+static bool is_unicast_mac(const uint8_t *mac)
+{
+	static const uint8_t zero[PORT_MAC_BYTES];
+
+	return (mac[0] & 1) == 0 && memcmp(mac, zero, PORT_MAC_BYTES) != 0;
+}
+
+static int check(const struct port_config *cfg, struct port_device *device, char *err,
+	size_t err_len)
+{
+	uint32_t host_mask = cfg->prefix_len < 32 ? UINT32_MAX >> cfg->prefix_len : 0;
+
+	if (cfg->mtu < PORT_MTU_MIN || cfg->mtu > PORT_MTU_MAX)
+		return fail(err, err_len, -EINVAL, "mtu %u: must be %d to %d", cfg->mtu,
+			PORT_MTU_MIN, PORT_MTU_MAX);
+	if (cfg->prefix_len > 32)
+		return fail(err, err_len, -EINVAL, "prefix length %u: must be 0 to 32",
+			cfg->prefix_len);
+	if (cfg->ipv4 >> 24 == 0 || cfg->ipv4 >> 24 == 127 || cfg->ipv4 >> 24 >= 224)
+		return fail(err, err_len, -EINVAL, "ipv4 address is not a host's");
+	/* RFC 3021: a /31 has neither network nor broadcast address. */
+	if (cfg->prefix_len < 31 &&
+		((cfg->ipv4 & host_mask) == 0 || (cfg->ipv4 & host_mask) == host_mask))
+		return fail(err, err_len, -EINVAL,
+			"ipv4 address is the network or broadcast address of its prefix");
+	if (cfg->gateway == cfg->ipv4)
+		return fail(err, err_len, -EINVAL, "gateway is the port's own address");
+	if (cfg->udp_port == 0)
+		return fail(err, err_len, -EINVAL, "udp port is missing");
+	if (cfg->dscp > 63)
+		return fail(err, err_len, -EINVAL, "dscp %u: must be 0 to 63", cfg->dscp);
+	if (cfg->buffers < PORT_BUFFERS_MIN || cfg->buffers > BUFFERS_MAX)
+		return fail(err, err_len, -EINVAL, "buffers %u: must be %d to %d", cfg->buffers,
+			PORT_BUFFERS_MIN, BUFFERS_MAX);
+	if (cfg->has_mac && !is_unicast_mac(cfg->mac))
+		return fail(err, err_len, -EINVAL, "mac is not a unicast address");
+	if (cfg->has_next_hop_mac && !is_unicast_mac(cfg->next_hop_mac))
+		return fail(err, err_len, -EINVAL, "next hop mac is not a unicast address");
+	return port_device_parse(cfg, device, err, err_len);
+}
+
+int port_config_check(const struct port_config *cfg, char *err, size_t err_len)
+{
+	struct port_config full = *cfg;
+	struct port_device device;
+
+	fill_defaults(&full);
+	return check(&full, &device, err, err_len);
+}
+
+/* PCI devices were probed when the EAL started; virtual ones are plugged in now. */
+static int probe(struct port *p, char *err, size_t err_len)
+{
+	const char *name = p->device.name;
+	int rc;
+
+	if (rte_eth_dev_get_port_by_name(name, &p->id) == 0) {
+		if (p->device.kind != PORT_KIND_PCI)
+			return fail(err, err_len, -EEXIST, "device %s is used twice", name);
+		return 0;
+	}
+	if (p->device.kind == PORT_KIND_PCI)
+		return fail(err, err_len, -ENODEV,
+			"device %s: DPDK does not drive it; is it bound to vfio-pci?", name);
+	errno = 0;
+	rc = rte_dev_probe(p->device.devargs);
+	if (rc != 0)
+		return fail(err, err_len, rc < -1 ? rc : -ENODEV,
+			"device %s: DPDK cannot create it from \"%s\"%s", name, p->device.devargs,
+			errno == EPERM || errno == EACCES ? ": needs CAP_NET_RAW" : "");
+	rc = rte_eth_dev_get_port_by_name(name, &p->id);
+	return rc != 0 ? fail(err, err_len, rc, "device %s is no Ethernet device", name) : 0;
+}
+
+static int create_pool(struct port *p, char *err, size_t err_len)
+{
+	int socket = rte_eth_dev_socket_id(p->id);
+	uint32_t room = RTE_PKTMBUF_HEADROOM + p->device.buffer_bytes;
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	snprintf(name, sizeof(name), "port%u", p->id);
+	p->pool = rte_pktmbuf_pool_create(name, p->cfg.buffers, POOL_CACHE, 0, (uint16_t)room,
+		socket >= 0 ? socket : (int)SOCKET_ID_ANY);
+	if (p->pool == NULL)
+		return fail(err, err_len, -rte_errno,
+			"device %s: no memory for %u buffers of %u bytes: %s", p->device.name,
+			p->cfg.buffers, room, rte_strerror(rte_errno));
+	return 0;
+}
+
+static int configure(struct port *p, char *err, size_t err_len)
+{
+	const char *name = p->device.name;
+	struct rte_eth_conf conf = { 0 };
+	struct rte_eth_dev_info info;
+	uint16_t rx_desc = DESCRIPTORS, tx_desc = DESCRIPTORS;
+	int rc;
+
+	rc = rte_eth_dev_info_get(p->id, &info);
+	if (rc != 0)
+		return fail(err, err_len, rc, "device %s: %s", name, rte_strerror(-rc));
+	snprintf(p->driver, sizeof(p->driver), "%s",
+		info.driver_name != NULL ? info.driver_name : "unknown");
+
+	/*
+	 * Virtual devices claim or accept checksum flags and transmit wrong sums, and report limits that
+	 * are not theirs (1518 for memif and af_packet): their buffer arguments decide.
+	 */
+	if (p->device.kind == PORT_KIND_PCI) {
+		if (p->cfg.mtu < info.min_mtu || p->cfg.mtu > info.max_mtu)
+			return fail(err, err_len, -EINVAL, "device %s: mtu %u: it takes %u to %u",
+				name, p->cfg.mtu, info.min_mtu, info.max_mtu);
+		conf.rxmode.mtu = p->cfg.mtu;
+		p->hw_tx_checksum = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_UDP_CKSUM) != 0;
+		p->hw_rx_checksum = (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_IPV4_CKSUM) != 0 &&
+			(info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM) != 0;
+		if (p->hw_tx_checksum)
+			conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_UDP_CKSUM;
+		if (p->hw_rx_checksum)
+			conf.rxmode.offloads |=
+				RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+	}
+	rc = rte_eth_dev_configure(p->id, 1, 1, &conf);
+	if (rc == 0)
+		rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->id, &rx_desc, &tx_desc);
+	if (rc != 0)
+		return fail(err, err_len, rc, "device %s: cannot configure: %s", name,
+			rte_strerror(-rc));
+	if (p->device.kind == PORT_KIND_PCI &&
+		p->cfg.buffers < (uint32_t)rx_desc + tx_desc + BUFFERS_BESIDE_RINGS)
+		return fail(err, err_len, -EINVAL, "device %s: buffers %u: needs %u at least", name,
+			p->cfg.buffers, rx_desc + tx_desc + BUFFERS_BESIDE_RINGS);
+	rc = create_pool(p, err, err_len);
+	if (rc != 0)
+		return rc;
+	rc = rte_eth_rx_queue_setup(p->id, 0, rx_desc, rte_eth_dev_socket_id(p->id), NULL, p->pool);
+	if (rc == 0)
+		rc = rte_eth_tx_queue_setup(p->id, 0, tx_desc, rte_eth_dev_socket_id(p->id), NULL);
+	if (rc != 0)
+		return fail(err, err_len, rc, "device %s: cannot set up its queues: %s", name,
+			rte_strerror(-rc));
+	return 0;
+}
+
+/* A device that cannot take the configured MAC must let frames for it through. */
+static int set_mac(struct port *p, char *err, size_t err_len)
+{
+	struct rte_ether_addr mac;
+	int rc;
+
+	if (p->cfg.has_mac) {
+		memcpy(mac.addr_bytes, p->cfg.mac, PORT_MAC_BYTES);
+		if (rte_eth_dev_default_mac_addr_set(p->id, &mac) != 0)
+			rte_eth_promiscuous_enable(p->id);
+	} else {
+		rc = rte_eth_macaddr_get(p->id, &mac);
+		if (rc != 0)
+			return fail(err, err_len, rc, "device %s has no MAC address",
+				p->device.name);
+		memcpy(p->cfg.mac, mac.addr_bytes, PORT_MAC_BYTES);
+	}
+	memcpy(p->self.mac, p->cfg.mac, PORT_MAC_BYTES);
+	p->self.ip = p->cfg.ipv4;
+	p->self.udp_port = p->cfg.udp_port;
+	return 0;
+}
+
+static int start(struct port *p, char *err, size_t err_len)
+{
+	int rc;
+
+	if (p->guarded) {
+		rc = port_guard_add(&p->guard);
+		if (rc != 0)
+			return fail(err, err_len, rc, "too many memif ports");
+	}
+	rc = p->device.memif_client ? port_memif_client_start(p) : rte_eth_dev_start(p->id);
+	if (rc != 0)
+		return fail(err, err_len, rc < -1 ? rc : -EIO, "device %s: cannot start%s",
+			p->device.name,
+			p->device.kind == PORT_KIND_MEMIF ? "; is its socket in use?" : "");
+	return 0;
+}
+
+struct port *port_create(const struct port_config *cfg, char *err, size_t err_len)
+{
+	struct port *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (p == NULL) {
+		rc = fail(err, err_len, -ENOMEM, "no memory");
+		goto err_out;
+	}
+	p->cfg = *cfg;
+	fill_defaults(&p->cfg);
+	rc = check(&p->cfg, &p->device, err, err_len);
+	if (rc != 0)
+		goto err_free;
+	p->cfg.device = p->device.devargs;
+	p->guarded = p->device.kind == PORT_KIND_MEMIF;
+	rc = probe(p, err, err_len);
+	if (rc != 0)
+		goto err_free;
+	rc = configure(p, err, err_len);
+	if (rc == 0)
+		rc = set_mac(p, err, err_len);
+	if (rc == 0)
+		rc = start(p, err, err_len);
+	if (rc != 0)
+		goto err_close;
+	return p;
+
+err_close:
+	port_destroy(p);
+	goto err_out;
+err_free:
+	free(p);
+err_out:
+	errno = -rc;
+	return NULL;
+}
+
+void port_destroy(struct port *p)
+{
+	if (p == NULL)
+		return;
+	if (p->device.memif_client)
+		port_memif_client_stop(p);
+	rte_eth_dev_stop(p->id);
+	rte_eth_dev_close(p->id);
+	if (p->guarded)
+		port_guard_del(&p->guard);
+	rte_mempool_free(p->pool);
+	free(p);
+}
+
+const struct port_config *port_settings(const struct port *p)
+{
+	return &p->cfg;
+}
+
+uint16_t port_symbol_bytes(const struct port *p)
+{
+	uint32_t n = p->cfg.mtu - NET_IPV4_BYTES - NET_UDP_BYTES - STRAIT_OVERHEAD_BYTES;
+
+	if (n > STRAIT_SYMBOL_BYTES_MAX)
+		return STRAIT_SYMBOL_BYTES_MAX;
+	return n < STRAIT_SYMBOL_BYTES_MIN ? STRAIT_SYMBOL_BYTES_MIN : (uint16_t)n;
+}
+
+uint32_t port_next_hop(const struct port *p, uint32_t ip)
+{
+	uint32_t mask = p->cfg.prefix_len == 0 ? 0 : UINT32_MAX << (32 - p->cfg.prefix_len);
+
+	if (((ip ^ p->cfg.ipv4) & mask) == 0)
+		return ip;
+	if (p->cfg.gateway != 0)
+		return p->cfg.gateway;
+	/* A static MAC leads everywhere, whatever its address. */
+	return p->cfg.has_next_hop_mac ? ip : 0;
+}
+
+void port_info(const struct port *p, struct port_info *out)
+{
+	struct rte_eth_stats stats;
+	struct rte_eth_link link;
+
+	memset(out, 0, sizeof(*out));
+	snprintf(out->device, sizeof(out->device), "%s", p->device.name);
+	snprintf(out->driver, sizeof(out->driver), "%s", p->driver);
+	memcpy(out->mac, p->cfg.mac, PORT_MAC_BYTES);
+	if (rte_eth_link_get_nowait(p->id, &link) == 0) {
+		out->link_up = link.link_status == RTE_ETH_LINK_UP;
+		if (link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
+			out->link_mbps = link.link_speed;
+	}
+	out->hw_tx_checksum = p->hw_tx_checksum;
+	out->hw_rx_checksum = p->hw_rx_checksum;
+	out->buffers = p->cfg.buffers;
+	out->buffers_free = rte_mempool_avail_count(p->pool);
+	if (rte_eth_stats_get(p->id, &stats) == 0) {
+		out->rx_packets = stats.ipackets;
+		out->rx_bytes = stats.ibytes;
+		out->tx_packets = stats.opackets;
+		out->tx_bytes = stats.obytes;
+		out->rx_missed = stats.imissed;
+		out->rx_errors = stats.ierrors;
+		out->tx_errors = stats.oerrors;
+		out->rx_no_buffer = stats.rx_nombuf;
+	}
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "dataplane/edge/port.h"
+
+/*
+ * Device strings: what a port is made of, and the arguments the MTU asks for. Pure; no device is touched.
+ *
+ * memif        one buffer holds a whole frame: a frame over two buffers is corrupted when the ring is nearly
+ *              full. zero-copy is refused: it maps one region only and cannot carry our buffers.
+ * af_packet    a frame longer than framesz is cut on receive without an error, and freed on transmit.
+ *              qdisc_bypass=1 unless given: without it a shaper behind the ring makes tx_burst block in poll().
+ */
+
+enum port_kind {
+	PORT_KIND_PCI,
+	PORT_KIND_MEMIF,
+	PORT_KIND_AF_PACKET,
+	PORT_KIND_OTHER_VDEV,
+};
+
+struct port_device {
+	enum port_kind kind;
+	char name[PORT_NAME_MAX];      /* as ethdev knows it: "net_memif0", "0000:3b:00.0" */
+	char devargs[PORT_DEVICE_MAX]; /* with what was added */
+	bool memif_client;
+	uint16_t buffer_bytes; /* a packet buffer must hold this much behind its headroom */
+};
+
+/** 0, -EINVAL with one sentence in err. */
+int port_device_parse(const struct port_config *cfg, struct port_device *out, char *err,
+	size_t err_len);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "dataplane/edge/net.h"
+#include "dataplane/edge/port.h"
+#include "dataplane/edge/port_device.h"
+#include "dataplane/edge/port_guard.h"
+
+#include <rte_mbuf.h>
+
+/*
+ * What the worker sees of its port, besides port.h. Everything but the guard is written before the worker
+ * starts and only read afterwards.
+ */
+
+struct port {
+	struct port_config cfg;
+	struct port_device device;
+	uint16_t id;
+	struct rte_mempool *pool;
+	struct net_identity self;
+	bool hw_tx_checksum; /* UDP; the IPv4 header is summed in software, which costs nothing */
+	bool hw_rx_checksum;
+	bool guarded; /* memif: rx and tx only inside the guard */
+	struct port_guard guard;
+	char driver[PORT_NAME_MAX];
+
+	/* memif client: the interrupt thread's, see port_memif.c. */
+	uint64_t memif_started_ms; /* when the last attempt to connect succeeded */
+	bool memif_stopped;
+};
+
+/** The next hop towards an address: itself on the prefix, else the gateway; 0: there is none. */
+uint32_t port_next_hop(const struct port *p, uint32_t ip);
+
+/* port_memif.c */
+
+/** Start a memif client and keep it connected, from the interrupt thread. 0 or -errno. */
+int port_memif_client_start(struct port *p);
+void port_memif_client_stop(struct port *p);
