@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/sim/options.h"
+
+#include "tools/link/link_options.h"
+#include "tools/sim/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GBPS 1e9
+#define MS   1e6
+
+static const char usage[] =
+	"usage: strait-sim [options]\n"
+	"Runs the protocol core over a model of a WAN in virtual time: one order of objects from a\n"
+	"source edge to a destination edge. Every byte is compared. A seed always gives the same run.\n"
+	"\n"
+	"Link, both directions (with --fb- instead of --: the feedback direction alone):\n";
+
+static const char usage_rest[] =
+	"\n"
+	"Times count from the order. A corrupted packet has flips anywhere in the UDP payload.\n"
+	"\n"
+	"Order:\n"
+	"  --mib N              N MiB of objects (64)\n"
+	"  --objects N          or N objects\n"
+	"  --object-kib K       of K KiB each (2048)\n"
+	"  --transfers N        dealt to N transfers that start together (1)\n"
+	"  --class C            urgent, normal or bulk (normal)\n"
+	"\n"
+	"Edges:\n"
+	"  --cap-gbps R         cap on the line rate (the link's rate); 0 = unknown\n"
+	"  --mtu N              IPv4 packet of the path (1500)\n"
+	"  --credit-mib N       credit of a class, at least two objects (4 BDP, at least 64)\n"
+	"  --credit-objects N   objects a class may have open (1048576)\n"
+	"  --scratch N          symbols that may wait for their manifest or place (2 BDP)\n"
+	"  --control-us N       time a control thread takes to answer an event (20)\n"
+	"  --cold               order before the challenge is answered; seconds then count it too\n"
+	"  --restart-source MS, --restart-sink MS  the edge loses its session at MS; repeatable\n"
+	"  --limit-s N          give up after N s of virtual time (far beyond the ideal)\n"
+	"\n"
+	"Runs:\n"
+	"  --seed S             first seed (1)\n"
+	"  --seeds K            seeds S .. S+K-1 (1)\n"
+	"  --profile mixed      draw link, edges and orders from each seed instead\n"
+	"  --jobs N             seeds at a time (0: one a CPU); the output is the same\n"
+	"  --json               one JSON object a seed, then {\"summary\": ..}, instead of a table\n"
+	"  --counters           also all counters of both edges (JSON) or those not 0 (table)\n"
+	"  --help\n"
+	"\n"
+	"Fields:\n"
+	"  seed\n"
+	"  ok                   all objects as they must be, all bytes compared, nothing left over\n";
+
+static const char usage_end[] =
+	"  bytes                ordered\n"
+	"  error                only with ok = false: what was wrong first\n"
+	"  summary              seeds, ok (how many), and min, mean, p50, p99, p999, max of each\n"
+	"                       field over the seeds that have it, nearest rank\n"
+	"\n"
+	"Exit: 0 all ok, 1 some seed was not, 2 usage. The command that repeats a failed seed is\n"
+	"printed to standard error.\n";
+
+static const char *const figure_help[][2] = {
+#define FIGURE_HELP(name, decimals, help) { #name, help },
+	SIM_FIGURES(FIGURE_HELP)
+#undef FIGURE_HELP
+};
+
+/* Text of some words, wrapped behind a column of names. */
+static void help_wrap(const char *name, const char *text)
+{
+	size_t column = (size_t)printf("  %-20s ", name);
+
+	while (*text) {
+		size_t n = strcspn(text, " ");
+
+		if (column + n > 98)
+			column = (size_t)printf("\n%23s", "") - 1;
+		column += (size_t)printf("%.*s ", (int)n, text);
+		text += n;
+		text += strspn(text, " ");
+	}
+	printf("\n");
+}
+
+void sim_options_help(void)
+{
+	printf("%s%s%s", usage, link_options_help, usage_rest);
+	for (size_t i = 0; i < sizeof(figure_help) / sizeof(figure_help[0]); i++)
+		help_wrap(figure_help[i][0], figure_help[i][1]);
+	printf("%s", usage_end);
+}
+
+enum option {
+	OPT_MIB,
+	OPT_OBJECTS,
+	OPT_OBJECT_KIB,
+	OPT_TRANSFERS,
+	OPT_CAP,
+	OPT_MTU,
+	OPT_CREDIT_MIB,
+	OPT_CREDIT_OBJECTS,
+	OPT_SCRATCH,
+	OPT_CONTROL,
+	OPT_RESTART_SOURCE,
+	OPT_RESTART_SINK,
+	OPT_LIMIT,
+	OPT_SEED,
+	OPT_SEEDS,
+	OPT_JOBS,
+	OPT_COUNT
+};
+
+static const struct {
+	const char *name;
+	double min, max;
+	bool whole;
+} numbers[OPT_COUNT] = {
+	[OPT_MIB] = { "mib", 1.0 / (1 << 20), 1 << 20, false },
+	[OPT_OBJECTS] = { "objects", 1, 1 << 22, true },
+	[OPT_OBJECT_KIB] = { "object-kib", 1.0 / 1024, 65536, false },
+	[OPT_TRANSFERS] = { "transfers", 1, WORLD_TRANSFERS_MAX, true },
+	[OPT_CAP] = { "cap-gbps", 0, 1000, false },
+	[OPT_MTU] = { "mtu", STRAIT_SYMBOL_BYTES_MIN + 68, STRAIT_SYMBOL_BYTES_MAX + 68, true },
+	[OPT_CREDIT_MIB] = { "credit-mib", 0, 1 << 20, false },
+	[OPT_CREDIT_OBJECTS] = { "credit-objects", 1, 1e9, true },
+	[OPT_SCRATCH] = { "scratch", 1, 1 << 22, true },
+	[OPT_CONTROL] = { "control-us", 0, 1e6, false },
+	[OPT_RESTART_SOURCE] = { "restart-source", 0, 1e8, false },
+	[OPT_RESTART_SINK] = { "restart-sink", 0, 1e8, false },
+	[OPT_LIMIT] = { "limit-s", 0.001, 1e7, false },
+	[OPT_SEED] = { "seed", 0, 0x1p53, true },
+	[OPT_SEEDS] = { "seeds", 1, 1e7, true },
+	[OPT_JOBS] = { "jobs", 0, 256, true },
+};
+
+/* What was given, so that defaults can depend on it. */
+struct seen {
+	bool cap, mib, objects;
+	bool fb_cut, fb_step;
+};
+
+static int restart_add(struct plan *p, double ms, enum world_side side)
+{
+	uint32_t i = p->nrestarts;
+
+	if (i == PLAN_RESTARTS_MAX)
+		return -ENOSPC;
+	for (; i > 0 && (double)p->restarts[i - 1].at_ns > ms * MS; i--)
+		p->restarts[i] = p->restarts[i - 1];
+	p->restarts[i] = (struct plan_restart){ .at_ns = (uint64_t)(ms * MS), .side = side };
+	p->nrestarts++;
+	return 0;
+}
+
+static int number_apply(struct sim_options *o, struct seen *seen, enum option opt, double v)
+{
+	struct plan *p = &o->plan;
+
+	switch (opt) {
+	case OPT_MIB:
+		seen->mib = true;
+		p->total_bytes = (uint64_t)(v * (1 << 20) + 0.5);
+		break;
+	case OPT_OBJECTS:
+		seen->objects = true;
+		p->objects = (uint32_t)v;
+		break;
+	case OPT_OBJECT_KIB:
+		p->object_bytes = (uint64_t)(v * 1024 + 0.5);
+		break;
+	case OPT_TRANSFERS:
+		p->transfers = (uint32_t)v;
+		break;
+	case OPT_CAP:
+		seen->cap = true;
+		p->world.cap_bps = (uint64_t)(v * GBPS + 0.5);
+		break;
+	case OPT_MTU:
+		p->world.symbol_bytes = (uint16_t)(v - 28 - STRAIT_OVERHEAD_BYTES);
+		break;
+	case OPT_CREDIT_MIB:
+		p->world.credit_bytes = (uint64_t)(v * (1 << 20)) + 1;
+		break;
+	case OPT_CREDIT_OBJECTS:
+		p->world.credit_objects = (uint64_t)v;
+		break;
+	case OPT_SCRATCH:
+		p->world.scratch_slots = (uint32_t)v;
+		break;
+	case OPT_CONTROL:
+		p->world.control_delay_ns = (uint64_t)(v * 1000);
+		break;
+	case OPT_RESTART_SOURCE:
+		return restart_add(p, v, WORLD_SOURCE);
+	case OPT_RESTART_SINK:
+		return restart_add(p, v, WORLD_SINK);
+	case OPT_LIMIT:
+		p->limit_ns = (uint64_t)(v * 1e9);
+		break;
+	case OPT_SEED:
+		o->seed = (uint64_t)v;
+		break;
+	case OPT_SEEDS:
+		o->seeds = (uint64_t)v;
+		break;
+	case OPT_JOBS:
+		o->jobs = (uint32_t)v;
+		break;
+	case OPT_COUNT:
+		break;
+	}
+	return 0;
+}
+
+static int number_parse(struct sim_options *o, struct seen *seen, const char *name,
+	const char *value, char *errbuf, size_t errlen)
+{
+	for (int i = 0; i < OPT_COUNT; i++) {
+		char *end;
+		double v;
+
+		if (strcmp(numbers[i].name, name) != 0)
+			continue;
+		v = strtod(value, &end);
+		if (end == value || *end || !(v >= numbers[i].min && v <= numbers[i].max) ||
+			(numbers[i].whole && v != floor(v))) {
+			snprintf(errbuf, errlen, "--%s '%s': expected a %snumber in %g..%g", name,
+				value, numbers[i].whole ? "whole " : "", numbers[i].min,
+				numbers[i].max);
+			return -EINVAL;
+		}
+		if (number_apply(o, seen, (enum option)i, v) < 0) {
+			snprintf(errbuf, errlen, "--%s given too often", name);
+			return -EINVAL;
+		}
+		return 0;
+	}
+	snprintf(errbuf, errlen, "unknown option --%s; see --help", name);
+	return -EINVAL;
+}
+
+static int class_parse(struct plan *p, const char *value, char *errbuf, size_t errlen)
+{
+	static const char *const names[STRAIT_CLASS_COUNT] = { "urgent", "normal", "bulk" };
+
+	for (uint8_t i = 0; i < STRAIT_CLASS_COUNT; i++)
+		if (strcmp(names[i], value) == 0) {
+			p->class_ = i;
+			return 0;
+		}
+	snprintf(errbuf, errlen, "--class '%s': expected urgent, normal or bulk", value);
+	return -EINVAL;
+}
+
+static int flag_parse(struct sim_options *o, const char *name)
+{
+	if (strcmp(name, "json") == 0)
+		o->json = true;
+	else if (strcmp(name, "help") == 0)
+		o->help = true;
+	else if (strcmp(name, "counters") == 0)
+		o->counters = true;
+	else if (strcmp(name, "cold") == 0)
+		o->plan.world.cold = true;
+	else
+		return -ENOENT;
+	return 0;
+}
+
+/* A list given for the feedback direction replaces the one it would share. */
+static void feedback_list(struct link_config *fb, const char *name, struct seen *seen)
+{
+	if (strcmp(name, "cut") == 0 && !seen->fb_cut) {
+		fb->ncuts = 0;
+		seen->fb_cut = true;
+	} else if (strcmp(name, "rtt-step") == 0 && !seen->fb_step) {
+		fb->nsteps = 0;
+		seen->fb_step = true;
+	}
+}
+
+/* One pass over argv: the options of the feedback direction, or all others. */
+static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, int argc,
+	char **argv, char *errbuf, size_t errlen)
+{
+	struct link_config *l = o->plan.world.link;
+
+	for (int i = 1; i < argc; i++) {
+		const char *name = argv[i];
+		const char *value;
+		bool fb;
+		int rc;
+
+		if (strncmp(name, "--", 2) != 0) {
+			snprintf(errbuf, errlen, "'%s' is no option; see --help", name);
+			return -EINVAL;
+		}
+		name += 2;
+		if (flag_parse(o, name) == 0)
+			continue;
+		fb = strncmp(name, "fb-", 3) == 0;
+		value = argv[++i];
+		if (!value) {
+			snprintf(errbuf, errlen, "--%s needs a value", name);
+			return -EINVAL;
+		}
+		if (fb != feedback)
+			continue;
+		if (fb)
+			name += 3;
+		if (link_config_is_option(name)) {
+			if (fb)
+				feedback_list(&l[WORLD_SINK], name, seen);
+			rc = link_config_parse_option(name, value,
+				&l[fb ? WORLD_SINK : WORLD_SOURCE], errbuf, errlen);
+		} else if (fb) {
+			snprintf(errbuf, errlen, "--fb-%s: %s is no link option", name, name);
+			rc = -EINVAL;
+		} else if (strcmp(name, "class") == 0) {
+			rc = class_parse(&o->plan, value, errbuf, errlen);
+		} else if (strcmp(name, "profile") == 0) {
+			o->mixed = strcmp(value, "mixed") == 0;
+			rc = o->mixed ? 0 : -EINVAL;
+			if (rc)
+				snprintf(errbuf, errlen, "--profile '%s': expected mixed", value);
+		} else {
+			rc = number_parse(o, seen, name, value, errbuf, errlen);
+		}
+		if (rc < 0)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int sim_options_parse(struct sim_options *o, int argc, char **argv, char *errbuf, size_t errlen)
+{
+	struct plan *p = &o->plan;
+	struct seen seen = { 0 };
+	int rc;
+
+	memset(o, 0, sizeof(*o));
+	o->seed = 1;
+	o->seeds = 1;
+	world_config_defaults(&p->world);
+	link_config_defaults(&p->world.link[WORLD_SOURCE]);
+	p->object_bytes = 2048 << 10;
+	p->transfers = 1;
+	p->class_ = STRAIT_CLASS_NORMAL;
+	p->key_len = 40;
+	rc = parse_pass(o, &seen, false, argc, argv, errbuf, errlen);
+	if (rc < 0 || o->help)
+		return rc;
+	p->world.link[WORLD_SINK] = p->world.link[WORLD_SOURCE];
+	rc = parse_pass(o, &seen, true, argc, argv, errbuf, errlen);
+	if (rc < 0)
+		return rc;
+	if (seen.mib && seen.objects) {
+		snprintf(errbuf, errlen, "--mib and --objects exclude each other");
+		return -EINVAL;
+	}
+	if (!seen.mib && !seen.objects)
+		p->total_bytes = 64 << 20;
+	if (!seen.cap)
+		p->world.cap_bps = p->world.link[WORLD_SOURCE].rate_bps;
+	if (p->total_bytes)
+		p->objects = (uint32_t)((p->total_bytes + p->object_bytes - 1) / p->object_bytes);
+	if (p->transfers > p->objects || p->objects / p->transfers >= STRAIT_TRANSFER_OBJECTS_MAX) {
+		snprintf(errbuf, errlen, "%u objects do not fit %u transfers", p->objects,
+			p->transfers);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+void sim_options_plan(const struct sim_options *o, uint64_t seed, struct plan *p)
+{
+	if (o->mixed) {
+		plan_mixed(p, seed);
+		return;
+	}
+	*p = o->plan;
+	p->world.seed = seed;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/sim/plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#define NS_PER_MS 1000000ULL
+
+double plan_eta(const struct plan *p)
+{
+	double symbol = p->world.symbol_bytes;
+
+	return symbol / (symbol + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+}
+
+uint64_t plan_rate_bps(const struct plan *p)
+{
+	uint64_t rate = p->world.link[WORLD_SOURCE].rate_bps;
+	uint64_t cap = p->world.cap_bps;
+
+	return cap && (rate == 0 || cap < rate) ? cap : rate;
+}
+
+static double between(struct prng *r, double low, double high)
+{
+	return low + prng_unit(r) * (high - low);
+}
+
+static double log_between(struct prng *r, double low, double high)
+{
+	return exp(between(r, log(low), log(high)));
+}
+
+static void draw_link(struct link_config *l, struct prng *r)
+{
+	uint64_t rtt_ns = l->rtt_ns;
+
+	l->queue_bdp = between(r, 0.1, 2);
+	if (prng_chance(r, 0.7))
+		l->loss = between(r, 0, 0.05);
+	if (prng_chance(r, 0.25)) {
+		l->ge_loss = log_between(r, 0.001, 0.02);
+		l->ge_burst = log_between(r, 2, 64);
+	}
+	if (prng_chance(r, 0.25)) {
+		l->reorder = between(r, 0, 0.3);
+		l->reorder_ns = (uint64_t)log_between(r, 0.1e6, 10e6);
+	}
+	if (prng_chance(r, 0.25))
+		l->dup = prng_chance(r, 0.2) ? 0.2 : between(r, 0, 0.02);
+	if (prng_chance(r, 0.25))
+		l->corrupt = log_between(r, 1e-4, 1e-2);
+	for (uint64_t n = prng_chance(r, 0.15) ? 1 + prng_below(r, 3) : 0; n > 0; n--)
+		l->cuts[l->ncuts++] = (struct link_cut){
+			.at_ns = (uint64_t)between(r, 0, 500e6),
+			.len_ns = (uint64_t)log_between(r, 5e6, 1e9),
+		};
+	for (uint64_t n = prng_chance(r, 0.15) ? 1 + prng_below(r, 3) : 0; n > 0; n--)
+		l->steps[l->nsteps++] = (struct link_step){
+			.at_ns = (uint64_t)between(r, 0, 500e6),
+			.rtt_ns = (uint64_t)((double)rtt_ns * between(r, 0.5, 2)),
+		};
+}
+
+static void draw_objects(struct plan *p, struct prng *r)
+{
+	double budget = log_between(r, 1e3, 24e6);
+
+	switch (prng_below(r, 4)) {
+	case 0: /* a crowd of small ones */
+		p->object_bytes = 1;
+		p->object_bytes_max = (uint64_t)log_between(r, 16, 65536);
+		p->objects = 1 + (uint32_t)prng_below(r, 600);
+		break;
+	case 1: /* one */
+		p->object_bytes = 1 + (uint64_t)budget;
+		p->objects = 1;
+		break;
+	case 2: /* equal ones */
+		p->objects = 1 + (uint32_t)prng_below(r, 40);
+		p->object_bytes = 1 + (uint64_t)(budget / p->objects);
+		break;
+	default: /* all sizes */
+		p->object_bytes = 1;
+		p->object_bytes_max = 1 + (uint64_t)budget;
+		p->objects = 1 + (uint32_t)prng_below(r, 12);
+	}
+	p->transfers = prng_chance(r, 0.3) ? 2 + (uint32_t)prng_below(r, 3) : 1;
+	if (p->transfers > p->objects)
+		p->transfers = p->objects;
+	if (prng_chance(r, 0.1))
+		p->gone = between(r, 0, 0.3);
+	if (prng_chance(r, 0.1))
+		p->refused = between(r, 0, 0.3);
+	if (prng_chance(r, 0.2))
+		p->no_digest = between(r, 0, 1);
+	if (prng_chance(r, 0.1))
+		p->lie = between(r, 0, 0.2);
+}
+
+void plan_mixed(struct plan *p, uint64_t seed)
+{
+	struct link_config *l = p->world.link;
+	struct prng rnd;
+	struct prng *r = &rnd;
+
+	memset(p, 0, sizeof(*p));
+	prng_init(r, seed, 2000);
+	world_config_defaults(&p->world);
+	p->world.seed = seed;
+	l[WORLD_SOURCE].rate_bps = (uint64_t)log_between(r, 50e6, 2e9);
+	l[WORLD_SOURCE].rtt_ns = (uint64_t)log_between(r, 1e6, 200e6);
+	draw_link(&l[WORLD_SOURCE], r);
+	l[WORLD_SINK] = l[WORLD_SOURCE];
+	if (prng_chance(r, 0.25))
+		l[WORLD_SINK].loss = between(r, 0, 0.5);
+	if (prng_chance(r, 0.1)) {
+		l[WORLD_SINK].ncuts = 1;
+		l[WORLD_SINK].cuts[0].at_ns = (uint64_t)between(r, 0, 500e6);
+		l[WORLD_SINK].cuts[0].len_ns = (uint64_t)log_between(r, 5e6, 2e9);
+	}
+	p->world.cap_bps = l[WORLD_SOURCE].rate_bps;
+	if (prng_chance(r, 0.3))
+		p->world.cap_bps = (uint64_t)((double)p->world.cap_bps * between(r, 0.3, 1.2));
+	if (prng_chance(r, 0.2))
+		p->world.symbol_bytes = (uint16_t)between(r, STRAIT_SYMBOL_BYTES_MIN, 8933);
+	p->world.control_delay_ns =
+		(uint64_t)(prng_chance(r, 0.2) ? log_between(r, 1e4, 2e7) : 2e4);
+	p->world.cold = prng_chance(r, 0.25);
+	p->class_ = (uint8_t)prng_below(r, STRAIT_CLASS_COUNT);
+	draw_objects(p, r);
+	if (prng_chance(r, 0.2)) {
+		p->world.credit_bytes = 1; /* raised to two objects */
+		p->world.credit_objects = 1 + prng_below(r, 8);
+	}
+	if (prng_chance(r, 0.1))
+		p->world.scratch_slots = 64;
+	if (prng_chance(r, 0.1))
+		p->world.row_slots = 64;
+	if (prng_chance(r, 0.05))
+		p->world.log_packets = 1024;
+	p->key_len = prng_chance(r, 0.3) ? 0 : 40;
+	for (uint64_t n = prng_chance(r, 0.1) ? 1 + prng_below(r, 2) : 0; n > 0; n--)
+		p->restarts[p->nrestarts++] = (struct plan_restart){
+			.at_ns = (uint64_t)between(r, 0, 400e6) + 400 * NS_PER_MS * p->nrestarts,
+			.side = prng_chance(r, 0.5) ? WORLD_SOURCE : WORLD_SINK,
+		};
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What one seed of strait-sim runs: the link, the edges' memory and the orders. A plan comes from the
+ * command line (options.c) or is drawn from the seed (plan_mixed()). Pure.
+ */
+
+#include "tools/sim/world.h"
+
+enum { PLAN_RESTARTS_MAX = 4 };
+
+struct plan_restart {
+	uint64_t at_ns; /* from t0 */
+	enum world_side side;
+};
+
+struct plan {
+	struct world_config world;
+	uint64_t total_bytes;  /* objects of object_bytes up to this; 0: `objects` of them */
+	uint32_t objects;      /* with object_bytes_max: sizes are drawn, the logarithm evenly */
+	uint64_t object_bytes; /* size, or smallest size */
+	uint64_t object_bytes_max; /* 0: all the same */
+	uint32_t transfers;        /* the objects are dealt to so many */
+	uint8_t class_;
+	uint16_t key_len;     /* 0: drawn, 9..1024 */
+	double gone, refused; /* share of objects the source lost, the sink refuses */
+	double no_digest, lie;
+	struct plan_restart restarts[PLAN_RESTARTS_MAX];
+	uint32_t nrestarts;
+	uint64_t limit_ns; /* 0: from size and impairments */
+};
+
+/* Payload share of the line: symbol / (symbol + 106). */
+double plan_eta(const struct plan *p);
+
+/* Line rate the orders may use: the smaller of cap and link. 0: unlimited. */
+uint64_t plan_rate_bps(const struct plan *p);
+
+/*
+ * Draw everything from the seed: rate, delay, iid and burst loss, reordering, copies, corruption, cuts,
+ * delay steps, lossy feedback, object sizes, classes, starved credit and scratch, slow control threads, objects
+ * gone or refused, restarts.
+ */
+void plan_mixed(struct plan *p, uint64_t seed);

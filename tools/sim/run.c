@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/sim/run.h"
+
+#include "dataplane/transport/partition.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NS_PER_S 1000000000ULL
+
+/* Goodput is summed over one RTT in so many steps. */
+enum { BINS_PER_RTT = 20 };
+
+static uint64_t object_size(const struct plan *p, struct prng *r)
+{
+	double low = (double)p->object_bytes;
+	double high = (double)p->object_bytes_max;
+
+	if (p->object_bytes_max <= p->object_bytes)
+		return p->object_bytes;
+	return (uint64_t)exp(log(low) + prng_unit(r) * (log(high) - log(low)));
+}
+
+static void object_draw(struct world_object *o, const struct plan *p, struct prng *r)
+{
+	o->key_len = p->key_len;
+	if (!o->key_len)
+		o->key_len = (uint16_t)(9 + prng_below(r, STRAIT_KEY_BYTES_MAX - 8));
+	if (prng_chance(r, p->gone))
+		o->gone = prng_chance(r, 0.5) ? STRAIT_STATUS_EVICTED : STRAIT_STATUS_NOT_FOUND;
+	if (prng_chance(r, p->refused))
+		o->refuse = prng_chance(r, 0.5) ? STRAIT_STATUS_FULL : STRAIT_STATUS_TOO_LARGE;
+	o->with_digest = !prng_chance(r, p->no_digest);
+	o->lie = prng_chance(r, p->lie) && o->with_digest;
+}
+
+static int objects_make(struct world *w, const struct plan *p, uint64_t *bytes)
+{
+	uint64_t left = p->total_bytes;
+	struct prng rnd;
+
+	prng_init(&rnd, p->world.seed, 3000);
+	*bytes = 0;
+	for (uint32_t i = 0; p->total_bytes ? left > 0 : i < p->objects; i++) {
+		uint64_t size = object_size(p, &rnd);
+		uint32_t o;
+
+		if (p->total_bytes && size > left)
+			size = left;
+		left -= p->total_bytes ? size : 0;
+		*bytes += size;
+		o = world_add_objects(w, 1, size);
+		if (o == UINT32_MAX)
+			return -ENOMEM;
+		object_draw(&w->objects[o], p, &rnd);
+	}
+	return 0;
+}
+
+static uint64_t largest_object(const struct plan *p)
+{
+	return p->object_bytes_max > p->object_bytes ? p->object_bytes_max : p->object_bytes;
+}
+
+/* Source symbols of both streams of a transfer, as the core cuts them. */
+static uint64_t source_symbols(const struct world *w, const struct world_transfer *t)
+{
+	struct partition part;
+	uint64_t stream = 0;
+	uint64_t manifest = 0;
+	uint64_t n = 0;
+
+	for (uint32_t i = t->first; i < t->first + t->count; i++) {
+		stream += w->objects[i].length;
+		manifest += STRAIT_MANIFEST_FIXED_BYTES + 3 + w->objects[i].key_len;
+	}
+	if (partition_init(&part, stream, w->cfg.symbol_bytes) == 0)
+		n += part.symbols;
+	if (partition_init(&part, manifest, w->cfg.symbol_bytes) == 0)
+		n += part.symbols;
+	return n;
+}
+
+static uint64_t goodput_sum(const struct world_goodput *g, uint64_t first, uint64_t n)
+{
+	uint64_t sum = 0;
+
+	for (uint64_t i = first; i < first + n && i < g->nbins; i++)
+		sum += g->bins[i];
+	return sum;
+}
+
+/* NAN when the cut met no steady transfer, or the transfer ended before it could recover. */
+static double cut_recovery(const struct world *w, const struct link_cut *cut)
+{
+	const struct world_goodput *g = &w->goodput;
+	uint64_t rtt_ns = w->cfg.link[WORLD_SOURCE].rtt_ns;
+	uint64_t before_end = (cut->at_ns + rtt_ns / 2) / g->bin_ns;
+	uint64_t end_ns = cut->at_ns + cut->len_ns;
+	uint64_t before;
+
+	if (before_end < BINS_PER_RTT || rtt_ns == 0)
+		return NAN;
+	before = goodput_sum(g, before_end - BINS_PER_RTT, BINS_PER_RTT);
+	if (before == 0)
+		return NAN;
+	for (uint64_t i = end_ns / g->bin_ns + 1; i + BINS_PER_RTT <= g->nbins; i++)
+		if ((double)goodput_sum(g, i, BINS_PER_RTT) >= 0.95 * (double)before)
+			return (double)((i + BINS_PER_RTT) * g->bin_ns - end_ns) / (double)rtt_ns;
+	return NAN;
+}
+
+static double recovery(const struct world *w)
+{
+	const struct link_config *l = &w->cfg.link[WORLD_SOURCE];
+	double worst = NAN;
+
+	for (uint32_t i = 0; i < l->ncuts && w->goodput.bin_ns; i++) {
+		double r = cut_recovery(w, &l->cuts[i]);
+
+		if (!isnan(r) && !(r <= worst))
+			worst = r;
+	}
+	return worst;
+}
+
+static double share(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)part / (double)whole : 0;
+}
+
+static void measure(struct world *w, const struct plan *p, struct sim_result *out)
+{
+	const struct world_figures *f = &w->f[WORLD_SOURCE];
+	double *v = out->figures;
+	uint64_t rtt_ns = w->cfg.link[WORLD_SOURCE].rtt_ns;
+	uint64_t rate = plan_rate_bps(p);
+	uint64_t end_ns = w->verified_ns ? w->verified_ns : w->now_ns;
+	uint64_t symbols = 0;
+
+	for (uint32_t i = 0; i < w->ntransfers; i++)
+		symbols += source_symbols(w, &w->transfers[i]);
+	v[SIM_loss] = share(f->symbols_lost, f->symbols_line);
+	v[SIM_queue_loss] = share(f->symbols_queue, f->symbols);
+	v[SIM_seconds] = (double)(end_ns - w->t0_ns) / 1e9;
+	v[SIM_ideal_seconds] = (double)(rtt_ns / 2) / 1e9;
+	if (rate)
+		v[SIM_ideal_seconds] +=
+			(double)out->bytes * 8 / ((double)rate * plan_eta(p) * (1 - v[SIM_loss]));
+	if (v[SIM_seconds] > 0)
+		v[SIM_efficiency] = v[SIM_ideal_seconds] / v[SIM_seconds];
+	if (rtt_ns)
+		v[SIM_extra_rtt] = (v[SIM_seconds] - v[SIM_ideal_seconds]) * 1e9 / (double)rtt_ns;
+	if (symbols)
+		v[SIM_overhead] = ((double)f->symbols_in - (double)symbols) / (double)symbols;
+	v[SIM_repair_rounds] = (double)world_counter(w, WORLD_SOURCE, STRAIT_C_tx_repair_rounds);
+	v[SIM_spurious_repair] =
+		share(world_counter(w, WORLD_SOURCE, STRAIT_C_tx_spurious), f->symbols);
+	v[SIM_feedback_ratio] = share(w->f[WORLD_SINK].line_bytes, f->line_bytes);
+	v[SIM_recovery_rtt] = recovery(w);
+	v[SIM_nonce_repeats] = (double)world_nonce_repeats(w);
+	for (int side = 0; side < WORLD_SIDES; side++)
+		for (int c = 0; c < STRAIT_COUNTER_COUNT; c++)
+			out->counters[side][c] =
+				world_counter(w, (enum world_side)side, (enum strait_counter)c);
+}
+
+/* Far beyond anything but a wedge: 40 times the ideal, 400 RTT, and the cuts, on top of a minute. */
+static uint64_t time_limit(const struct plan *p, uint64_t bytes)
+{
+	uint64_t rate = plan_rate_bps(p);
+	uint64_t ns = 60 * NS_PER_S;
+
+	if (p->limit_ns)
+		return p->limit_ns;
+	if (rate)
+		ns += (uint64_t)(40.0 * (double)bytes * 8e9 / (double)rate);
+	for (int side = 0; side < WORLD_SIDES; side++) {
+		const struct link_config *l = &p->world.link[side];
+
+		ns += 200 * l->rtt_ns;
+		for (uint32_t i = 0; i < l->ncuts; i++)
+			ns += l->cuts[i].at_ns + 3 * l->cuts[i].len_ns;
+		for (uint32_t i = 0; i < l->nsteps; i++)
+			ns += l->steps[i].at_ns + 100 * l->steps[i].rtt_ns;
+	}
+	return ns;
+}
+
+static void play(struct world *w, const struct plan *p, struct sim_result *out)
+{
+	uint64_t until_ns;
+	uint32_t first = 0;
+	int rc;
+
+	if (objects_make(w, p, &out->bytes) < 0) {
+		world_fail(w, "no memory for the objects");
+		return;
+	}
+	for (uint32_t i = 0; i < p->transfers; i++) {
+		uint32_t end = (uint32_t)((uint64_t)w->nobjects * (i + 1) / p->transfers);
+
+		rc = world_order(w, first, end - first, p->class_);
+		if (rc < 0) {
+			world_fail(w, "transfer %u of %u objects could not start: %s", i,
+				end - first, strerror(-rc));
+			return;
+		}
+		first = end;
+	}
+	until_ns = w->t0_ns + time_limit(p, out->bytes);
+	for (uint32_t i = 0; i < p->nrestarts; i++) {
+		uint64_t at_ns = w->t0_ns + p->restarts[i].at_ns;
+
+		if (at_ns > w->now_ns && !world_run(w, at_ns - w->now_ns) && !w->error[0]) {
+			/* Virtual time stands at the last event before the restart. */
+			rc = world_restart(w, p->restarts[i].side);
+			if (rc < 0)
+				world_fail(w, "restart failed: %s", strerror(-rc));
+		}
+	}
+	world_run(w, until_ns - w->now_ns);
+	world_settle(w);
+}
+
+void sim_run(const struct plan *p, struct sim_result *out)
+{
+	struct world_config cfg = p->world;
+	struct world *w;
+
+	memset(out, 0, sizeof(*out));
+	out->seed = cfg.seed;
+	for (int i = 0; i < SIM_FIGURE_COUNT; i++)
+		out->figures[i] = NAN;
+	world_config_size(&cfg, largest_object(p));
+	w = world_create(&cfg, NULL);
+	if (!w) {
+		snprintf(out->error, sizeof(out->error), "the sessions did not come up: %s",
+			strerror(errno));
+		return;
+	}
+	if (cfg.link[WORLD_SOURCE].ncuts && cfg.link[WORLD_SOURCE].rtt_ns >= 1000)
+		w->goodput.bin_ns = cfg.link[WORLD_SOURCE].rtt_ns / BINS_PER_RTT;
+	play(w, p, out);
+	measure(w, p, out);
+	memcpy(out->error, w->error, sizeof(out->error));
+	out->ok = !w->error[0];
+	world_destroy(w);
+}

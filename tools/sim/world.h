@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Two edges and the WAN between them in virtual time.
+ *
+ * Each side is a real struct session of the protocol core, played by a simple control thread
+ * (endpoint_source.c, endpoint_sink.c) that answers its events after a configurable delay: leases and
+ * places objects, compares every byte, publishes. The WAN is one struct link a direction. Nothing reads
+ * a clock and nothing depends on addresses: one configuration and seed give one history, bit for bit.
+ *
+ * Tests reach into struct world: set fields of objects before they are ordered, watch or lose packets
+ * with a hook, inject packets, restart a side. One thread owns a world. Times are virtual ns; the
+ * order-related ones count from t0_ns. Any inconsistency (bytes that differ, an event that must not
+ * be) is kept as the first `error` and ends the run.
+ */
+
+#include "dataplane/transport/session.h"
+#include "dataplane/transport/transfer.h"
+#include "tools/link/delayq.h"
+#include "tools/link/link.h"
+#include "tools/link/prng.h"
+#include "tools/sim/audit.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A side, and the direction of the packets it sends. */
+enum world_side { WORLD_SOURCE = 0, WORLD_SINK = 1, WORLD_SIDES };
+
+enum { WORLD_TRANSFERS_MAX = 256 };
+
+struct world_config {
+	struct link_config link[WORLD_SIDES]; /* by sending side */
+	uint64_t seed;
+	uint64_t cap_bps; /* both sides; 0 = none */
+	uint16_t symbol_bytes;
+	uint64_t control_delay_ns; /* from an event to the control thread's answer */
+	uint64_t credit_bytes;     /* each class */
+	uint64_t credit_objects;
+	uint32_t log_packets, window_packets, scratch_slots, row_slots; /* 0: from rate x rtt */
+	double loss_prior;                                              /* negative: the core's */
+	uint64_t idle_timeout_ns;                                       /* 0: the core's */
+	bool cold; /* orders may start before the challenge is answered, on the impaired link */
+};
+
+struct world_object {
+	/* What it is; tests may change these before world_order(). */
+	uint64_t length;
+	uint64_t content; /* seed of its bytes */
+	uint16_t key_len; /* at least 9 */
+	bool with_digest;
+	bool lie;       /* the bytes leased are not those of the digest */
+	uint8_t gone;   /* status: the source has lost it when asked */
+	uint8_t refuse; /* status: the sink answers this instead of placing it */
+
+	uint8_t *src;
+	uint64_t digest;
+	uint8_t tx_status; /* as the source learned it */
+
+	uint8_t *dst;
+	uint8_t resume[SESSION_RESUME_BYTES];
+	bool published; /* verified and visible at the destination */
+	bool verified;  /* compared once */
+	uint8_t rx_status;
+};
+
+struct world_transfer {
+	uint32_t first, count; /* objects */
+	uint8_t class_;
+	struct tx_transfer *tx; /* NULL: not started or given back */
+	uint32_t ready;         /* objects answered so far */
+	bool waiting;           /* for room in the session */
+	bool opened;            /* the receiver answered */
+	bool closed;
+	uint8_t open_status, close_status;
+};
+
+/* Receiver side of a transfer; the slot is free when rx is NULL. */
+struct world_rx {
+	struct world *world;
+	struct rx_transfer *rx;
+	uint32_t objects;
+	uint32_t *map; /* to world objects, once loaded */
+	bool loaded;
+};
+
+struct world_figures {
+	uint64_t packets;       /* entered the wire */
+	uint64_t line_bytes;    /* datagram + 66 each */
+	uint64_t symbols;       /* data and manifest packets sent */
+	uint64_t symbols_line;  /* ... that left the queue */
+	uint64_t symbols_lost;  /* ... lost or corrupted after it */
+	uint64_t symbols_queue; /* ... dropped by the queue */
+	uint64_t symbols_in;    /* arrived intact, the link's own copies not counted */
+	uint64_t data_in_bytes; /* payload of data packets that arrived likewise */
+};
+
+struct world;
+
+/* Verdict of a hook on a packet about to enter the link of `side`. */
+enum world_pass { WORLD_PASS, WORLD_LOSE };
+
+struct world_hooks {
+	void *user;
+	enum world_pass (*on_send)(struct world *w, enum world_side side, const uint8_t *packet,
+		size_t len, void *user);
+	/* Arrived intact or not, before the session sees it. */
+	void (*on_arrive)(struct world *w, enum world_side from, const uint8_t *packet, size_t len,
+		void *user);
+};
+
+struct world_wire {
+	uint8_t **chunks;
+	struct world_packet {
+		uint32_t len;
+		bool copy, corrupt;
+	} * packets;
+	uint32_t *unused;
+	uint32_t nunused, npackets;
+	size_t stride;
+};
+
+/* Events on their way to a side's control thread, oldest first. */
+struct world_control {
+	struct world_control_event {
+		uint64_t due_ns;
+		struct session_event ev;
+	} * ring;
+	size_t head, len, cap;
+};
+
+/* Payload bytes that arrived at the sink, by time since t0, for goodput around cuts. */
+struct world_goodput {
+	uint64_t bin_ns; /* 0: not recorded */
+	uint64_t *bins;
+	size_t nbins;
+};
+
+struct world {
+	struct world_config cfg;
+	struct world_hooks hooks;
+	struct session *session[WORLD_SIDES];
+	bool up[WORLD_SIDES], dead[WORLD_SIDES];
+	struct link link[WORLD_SIDES];
+	struct delayq queue[WORLD_SIDES]; /* packets under way, by sending side */
+	struct world_control control[WORLD_SIDES];
+	struct audit audit[WORLD_SIDES];
+	struct world_wire wire;
+	uint64_t wake_ns[WORLD_SIDES];
+	uint64_t now_ns, t0_ns;
+	uint64_t verified_ns; /* the last object was verified at */
+	uint64_t closings;    /* transfers given back, both sides */
+	uint64_t spins, steps;
+	struct prng rnd; /* session ids and secrets */
+
+	struct world_object *objects;
+	uint32_t nobjects, objects_cap;
+	struct world_transfer transfers[WORLD_TRANSFERS_MAX];
+	uint32_t ntransfers;
+	struct world_rx rx[2 * SESSION_TRANSFERS_MAX];
+
+	struct world_figures f[WORLD_SIDES];
+	struct world_goodput goodput;
+	uint64_t nonce_repeats; /* of sessions gone */
+	uint64_t past[WORLD_SIDES][STRAIT_COUNTER_COUNT];
+	double cap_excess_bytes;
+	char error[200]; /* empty: none */
+};
+
+/* Defaults: 1 Gbit/s, 60 ms, no impairment, cap = rate, symbols of MTU 1500, generous credit, 20 us. */
+void world_config_defaults(struct world_config *cfg);
+
+/* Credit and memory figures that are 0 become what rate x rtt asks for, at least 4 BDP. */
+void world_config_size(struct world_config *cfg, uint64_t largest_object);
+
+/*
+ * Both sessions, and unless cold the challenge answered on a clean link of the same rate and delay;
+ * the impairments and t0 start when this returns. hooks may be NULL. NULL + errno: EINVAL, ENOMEM, EPROTO
+ * (the sessions did not come up).
+ */
+struct world *world_create(const struct world_config *cfg, const struct world_hooks *hooks);
+void world_destroy(struct world *w);
+
+/* Objects of one length, with seeded content and digest. Returns the index of the first; UINT32_MAX: no
+ * memory. The array moves. */
+uint32_t world_add_objects(struct world *w, uint32_t count, uint64_t length);
+
+/* Order objects [first, first + count) as one transfer. Its index or a negative errno. */
+int world_order(struct world *w, uint32_t first, uint32_t count, uint8_t class_);
+
+/*
+ * Run until every transfer is closed on both sides (true), an error is found, or `limit_ns` passed
+ * (false). world_settle() tells whether all is as it must be then.
+ */
+bool world_run(struct world *w, uint64_t limit_ns);
+
+/* Run for some time whatever happens. */
+void world_run_for(struct world *w, uint64_t ns);
+
+/* One event. false: nothing will ever happen again. */
+bool world_step(struct world *w);
+
+bool world_is_done(const struct world *w);
+
+/*
+ * After world_run(): 0, or -EPROTO with w->error set: an object without final state, the two sides disagree,
+ * a status other than the one its fields ask for, memory not given back, nonce repeats, cap exceeded.
+ */
+int world_settle(struct world *w);
+
+/* Hand bytes to the receiving session of `from`'s packets now, past the link. Its answer. */
+int world_inject(struct world *w, enum world_side from, const uint8_t *packet, size_t len);
+
+/*
+ * `crashed` loses its session and what it had not told anybody; the other side resets. New ids and secrets
+ * on both, orders not finished are ordered again with what is known to be done marked as skipped.
+ * Packets under way stay so. 0 or a negative errno.
+ */
+int world_restart(struct world *w, enum world_side crashed);
+
+/* Counter of a side, earlier sessions included. */
+uint64_t world_counter(const struct world *w, enum world_side side, enum strait_counter c);
+uint64_t world_nonce_repeats(const struct world *w);
+
+/* Keep the first problem. */
+void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
