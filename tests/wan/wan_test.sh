@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 
 dir=$(mktemp -d)
 wan=${WAN:-build/bin/strait-wan}
+wan_peer=${WAN_PEER:-build/test/wan/wan_peer}
 pids=()
 failed=0
 
@@ -70,11 +71,7 @@ wan_stop() {
 	[ $rc -eq 0 ] || { say FAILED "strait-wan exits with $rc"; failed=1; }
 }
 
-peer() { timeout 20 "$dir/wan_peer" "$(memif 0 client a)" "$(memif 1 client b)" "$@" >"$dir/peer.json"; }
-
-# shellcheck disable=SC2046
-${CC:-gcc} -O2 -std=gnu11 -D_GNU_SOURCE $(pkg-config --cflags libdpdk) tests/wan/wan_peer.c \
-	-o "$dir/wan_peer" $(pkg-config --libs libdpdk) -lrte_bus_vdev || exit 1
+peer() { timeout 20 "$wan_peer" "$(memif 0 client a)" "$(memif 1 client b)" "$@" >"$dir/peer.json"; }
 
 # A busy machine delays both ends: bounds from below are exact, those from above are wide.
 wan_start
@@ -121,7 +118,7 @@ check "a line of 100 Mbit/s carries 8127 frames a second and drops the rest" \
 # Peers that die in mid-stream, with their half of the shared memory mapped and in use.
 wan_start --rtt-ms 20
 for _ in 1 2 3; do
-	"$dir/wan_peer" "$(memif 0 client a)" "$(memif 1 client b)" 1000000 50000 1514 100 \
+	"$wan_peer" "$(memif 0 client a)" "$(memif 1 client b)" 1000000 50000 1514 100 \
 		>/dev/null 2>&1 &
 	victim=$!
 	pids+=("$victim")

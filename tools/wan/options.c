@@ -12,12 +12,12 @@
 
 static const char usage[] =
 	"usage: strait-wan --port-a VDEV --port-b VDEV [options]\n"
-	"Emulates a WAN between two DPDK virtual ports. Prints \"ready\" when both are started and\n"
+	"Emulates a WAN between two DPDK virtual ports. Prints \"ready\" when both are started,\n"
 	"counters per direction at the end (SIGTERM or SIGINT).\n"
 	"\n"
 	"  --port-a VDEV        for example net_memif0,role=server,id=0,socket=/tmp/a.sock,\n"
 	"  --port-b VDEV        socket-abstract=no,bsize=2048 or net_af_packet0,iface=veth0,\n"
-	"                       qdisc_bypass=1 (without it a shaped interface blocks the emulator)\n"
+	"                       qdisc_bypass=1 (a shaped interface blocks without it)\n"
 	"  --seed S             of all random draws (1)\n"
 	"  --seconds N          stop after N seconds (0: run until a signal)\n"
 	"  --stats-ms N         print counters every N ms (1000); 0 = only at the end\n"

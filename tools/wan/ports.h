@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * DPDK side of strait-wan: memory plan, EAL, packet pool, the two ports. One thread; everything here
+ * DPDK side of strait-wan: memory plan, EAL, packet pool, the two ports. One thread; all of this
  * runs before the forward loop starts or after it ended.
  */
 
