@@ -93,11 +93,12 @@ static void slide(struct pnwindow *w, struct pnwindow_generation *g, uint64_t pn
 		clear_all(w, g);
 		return;
 	}
-	while (first <= pn) {
-		uint64_t n = 64 - first % 64 < pn - first + 1 ? 64 - first % 64 : pn - first + 1;
+	while (skipped > 0) {
+		uint64_t n = 64 - first % 64 < skipped ? 64 - first % 64 : skipped;
 
 		*word_of(w, first) &= ~(~0ULL >> (64 - n) << (first % 64));
 		first += n;
+		skipped -= n;
 	}
 }
 

@@ -28,12 +28,14 @@ static double binomial_tail(uint32_t packets, uint32_t losses, double loss)
 	return sum;
 }
 
-/* The search may start at a known lower bound: the answer never falls when n or loss grows. */
+/* The search may start at a known lower bound: but for the cap the answer never falls when n grows. */
 static uint32_t rows_from(uint32_t m, uint32_t n, double loss, double target)
 {
-	while (m < STRAIT_ESI_COUNT - n && binomial_tail(n + m, m, loss) > target)
+	const uint32_t cap = STRAIT_ESI_COUNT - n;
+
+	while (m < cap && binomial_tail(n + m, m, loss) > target)
 		m++;
-	return m;
+	return m < cap ? m : cap;
 }
 
 uint32_t redundancy_compute(uint32_t n, double loss, double target)
