@@ -206,7 +206,9 @@ int strait_pool_stats(struct strait_pool *pool, struct strait_pool_stats *out)
 
 const char *strait_strerror(int err)
 {
-	switch (err < 0 ? -(unsigned int)err : (unsigned int)err) {
+	unsigned int code = err < 0 ? -(unsigned int)err : (unsigned int)err;
+
+	switch (code) {
 	case 0:
 		return "success";
 	case ENOENT:
@@ -242,6 +244,6 @@ const char *strait_strerror(int err)
 	case EPERM:
 		return "pool file of another user, or open to the world";
 	default:
-		return strerror(err < 0 ? -err : err);
+		return strerror((int)code);
 	}
 }

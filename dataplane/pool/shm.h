@@ -40,11 +40,6 @@ static inline uint32_t shm_entry_index(const struct shm *shm, const struct shm_e
 	return (uint32_t)(e - shm->entries);
 }
 
-static inline void *shm_entry_data(struct shm *shm, const struct shm_entry *e)
-{
-	return shm->arena + (uint64_t)e->page * SHM_PAGE;
-}
-
 static inline bool shm_entry_is_leased(const struct shm_entry *e)
 {
 	uint64_t any = 0;
