@@ -71,6 +71,12 @@ void port_destroy(struct port *p);
 /** The configuration as it is used: defaults filled in, mac the one on the wire. device stays valid. */
 const struct port_config *port_settings(const struct port *p);
 
+/**
+ * Next hop towards an address: itself on the prefix (or with a static next hop and no gateway), else the
+ * gateway; 0: there is none.
+ */
+uint32_t port_next_hop(const struct port *p, uint32_t ip);
+
 /** Symbol bytes that fill this port's MTU: mtu - IPv4 20 - UDP 8 - 40, within wire.h's bounds. */
 uint16_t port_symbol_bytes(const struct port *p);
 

@@ -30,9 +30,6 @@ struct port {
 	bool memif_stopped;
 };
 
-/** The next hop towards an address: itself on the prefix, else the gateway; 0: there is none. */
-uint32_t port_next_hop(const struct port *p, uint32_t ip);
-
 /* port_memif.c */
 
 /** Start a memif client and keep it connected, from the interrupt thread. 0 or -errno. */

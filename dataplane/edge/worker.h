@@ -17,14 +17,20 @@
  *
  * Ownership: a session, tx_transfer or rx_transfer belongs to the worker from the command that hands it
  * over until the event that gives it back (SESSION_EVENT_TX_CLOSED / RX_CLOSED for transfers,
- * WORKER_EVENT_SESSION_GONE for sessions).
+ * WORKER_EVENT_SESSION_GONE for sessions). Commands that name a session or transfer the worker gave back
+ * meanwhile are ignored without looking at it, so it may be destroyed on that event although such
+ * commands are still in the ring.
  */
 
 struct worker;
 struct port;
 
 enum worker_command_type {
-	WORKER_SESSION_ADD, /* session; endpoint: where its packets go */
+	/*
+	 * session, session_id, endpoint: where its packets go. local_ip and local_port 0: the port's.
+	 * WORKER_EVENT_SESSION_GONE at once when WORKER_SESSIONS_MAX are there or the id is taken.
+	 */
+	WORKER_SESSION_ADD,
 	WORKER_SESSION_DEL, /* resets its transfers with status; WORKER_EVENT_SESSION_GONE is its last event */
 	WORKER_SESSION_CAP, /* value = bits/s */
 	WORKER_TX_START,    /* tx; WORKER_EVENT_TX_REJECTED when the session has no room */
@@ -71,9 +77,7 @@ struct worker_event {
 	struct session_event ev; /* TX_REJECTED, RX_REJECTED: ev.tx, ev.rx */
 };
 
-enum {
-	WORKER_SESSIONS_MAX = 64
-};
+enum { WORKER_SESSIONS_MAX = 64 };
 
 struct worker_config {
 	struct port *port;
@@ -108,25 +112,26 @@ bool worker_session_stats(struct worker *w, const struct session *s, struct sess
  * Counters of a worker and its port: what happens before a session is found, and what the port did.
  * One table, as in <strait/counters.h>, whose kinds it uses.
  */
-#define WORKER_COUNTERS(X)                                                           \
-	X(rx_packets, GOOD, "frames received")                                       \
-	X(rx_bytes, GOOD, "bytes of frames received, Ethernet header included")      \
-	X(tx_packets, GOOD, "frames the port took")                                  \
-	X(tx_bytes, GOOD, "bytes of frames the port took, Ethernet header included") \
-	X(drop_not_for_us, DROP, "other MAC or IP address")                          \
-	X(drop_malformed, DROP, "Ethernet, ARP, IP or UDP header lies about itself") \
-	X(drop_fragment, DROP, "IP fragment")                                        \
-	X(drop_checksum, DROP, "IP, ICMP or UDP checksum wrong")                     \
-	X(drop_protocol, DROP, "no such protocol or port")                           \
-	X(drop_no_session, DROP, "strangers and packets of closed sessions")         \
-	X(drop_no_buffer, DROP, "packet buffers ran out")                            \
-	X(drop_tx_full, DROP, "the port did not take it")                            \
-	X(drop_unresolved, DROP, "next hop's MAC not known yet")                     \
-	X(arp_requests, GOOD, "ARP requests and announcements sent")                 \
-	X(arp_replies, GOOD, "ARP requests answered")                                \
-	X(icmp_echo, GOOD, "ICMP echo requests answered")                            \
-	X(sleeps, INFO, "times the worker slept")                                    \
-	X(loops, INFO, "turns of the worker's loop")                                 \
+#define WORKER_COUNTERS(X)                                                                         \
+	X(rx_packets, GOOD, "frames received")                                                     \
+	X(rx_bytes, GOOD, "bytes of frames received, Ethernet header included")                    \
+	X(tx_packets, GOOD, "frames the port took")                                                \
+	X(tx_bytes, GOOD, "bytes of frames the port took, Ethernet header included")               \
+	X(drop_not_for_us, DROP, "other MAC or IP address")                                        \
+	X(drop_malformed, DROP, "Ethernet, ARP, IP or UDP header lies about itself")               \
+	X(drop_fragment, DROP, "IP fragment")                                                      \
+	X(drop_checksum, DROP, "IP, ICMP or UDP checksum wrong")                                   \
+	X(drop_protocol, DROP, "no such protocol or port")                                         \
+	X(drop_no_session, DROP, "strangers and packets of closed sessions")                       \
+	X(drop_no_buffer, DROP, "packet buffers ran out")                                          \
+	X(drop_tx_full, DROP, "the port did not take it")                                          \
+	X(drop_unresolved, DROP, "next hop's MAC not known yet")                                   \
+	X(drop_limited, DROP, "ARP and ICMP beyond what is answered per second")                   \
+	X(arp_requests, GOOD, "ARP requests and announcements sent")                               \
+	X(arp_replies, GOOD, "ARP requests answered")                                              \
+	X(icmp_echo, GOOD, "ICMP echo requests answered")                                          \
+	X(sleeps, INFO, "times the worker slept")                                                  \
+	X(loops, INFO, "turns of the worker's loop")                                               \
 	X(busy_loops, INFO, "turns that received or sent something")
 
 struct worker_stats {

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "dataplane/edge/arp_cache.h"
+#include "dataplane/edge/net_header.h"
+#include "dataplane/edge/port_priv.h"
+#include "dataplane/edge/snapshot.h"
+#include "dataplane/edge/worker.h"
+
+#include <rte_ring.h>
+
+#include <pthread.h>
+
+/*
+ * The worker from inside: its state and the steps of one turn of its loop, each in a file of its own.
+ *
+ *   worker_rx.c       receive a burst; sessions, ARP, ICMP
+ *   worker_command.c  what the control thread asks for
+ *   worker_tx.c       take packets from the sessions, in turn, and send them
+ *   worker_event.c    session events to the control thread, figures to snapshots
+ *   worker_loop.c     the order of these, timers, sleep
+ *   worker.c          the control thread's side: create, start, stop, rings
+ *
+ * Fields are the worker thread's alone unless marked. now_ns is read once a turn.
+ */
+
+enum {
+	WORKER_RX_BURST = 32,
+	WORKER_TX_BATCH = 16, /* packets of one session before the next one's turn: a pacer burst */
+	WORKER_OUT_MAX = 64,  /* waiting for the port: two batches and a burst of replies */
+	WORKER_SPARE_MAX = 32,
+	WORKER_INDEX_SIZE = 4 * WORKER_SESSIONS_MAX,
+	WORKER_COMMANDS_PER_TURN = 64,
+	WORKER_EVENTS_PER_TURN = 256,
+	WORKER_ANSWERS = 64, /* ARP and ICMP answered per WORKER_ANSWERS_NS */
+};
+
+#define WORKER_ANSWERS_NS      10000000ull /* 6,400 a second */
+#define WORKER_HOUSEKEEPING_NS 1000000ull
+#define WORKER_STATS_NS        5000000ull
+#define WORKER_LINK_NS         100000000ull
+#define WORKER_STUCK_NS                                                                            \
+	2000000ull /* a full port may recover for so long before packets are dropped */
+#define WORKER_HOLD_NS 1000000000ull /* an unknown next hop holds a session for so long, */
+#define WORKER_DRIP_NS 100000000ull  /* then packets are dropped one by one, so its timers run */
+
+enum worker_slot_state {
+	WORKER_SLOT_FREE,
+	WORKER_SLOT_LIVE,
+	WORKER_SLOT_DRAINING, /* deleted; its last events are on their way */
+};
+
+struct worker_slot {
+	enum worker_slot_state state;
+	bool active; /* something happened: it may have events */
+	uint32_t session_id;
+	/* worker: rw; other threads: compare only, to find the snapshot */
+	struct session *_Atomic session;
+	struct worker_endpoint endpoint;
+	struct net_header header;
+	struct arp_entry *hop; /* NULL: no way there */
+	uint32_t hop_changes;
+	uint64_t unresolved_ns; /* since when the next hop is unknown; 0: it is known */
+	uint64_t drip_ns;
+	/* Transfers handed over and not given back: what commands may touch. */
+	struct tx_transfer *tx[SESSION_TRANSFERS_MAX];
+	struct rx_transfer *rx[SESSION_TRANSFERS_MAX];
+	struct snapshot figures; /* worker: wo; any thread: ro */
+};
+
+struct worker {
+	struct worker_config cfg;
+	struct port *port;
+	uint64_t now_ns;
+	struct worker_stats stats;
+	struct worker_slot slots[WORKER_SESSIONS_MAX];
+	unsigned int first;               /* session that sends first this turn */
+	uint8_t index[WORKER_INDEX_SIZE]; /* session id to slot + 1, open addressing; 0: empty */
+	struct arp_cache arp;
+
+	struct rte_mbuf *out[WORKER_OUT_MAX]; /* ready to send, oldest first */
+	unsigned int out_count;
+	uint64_t stuck_ns; /* since when the port takes nothing; 0: it does */
+	struct rte_mbuf *spare[WORKER_SPARE_MAX];
+	unsigned int spare_count;
+
+	unsigned int answers; /* left in this period */
+	unsigned int announcements;
+	bool link_up;
+	uint64_t answers_ns, announce_ns, link_ns, housekeeping_ns, stats_ns;
+	uint32_t turns; /* since the last housekeeping */
+	uint32_t idle_us;
+	uint32_t idle_turns;
+
+	struct rte_ring *commands; /* control thread to worker */
+	struct rte_ring *events;   /* worker to control thread */
+	bool events_added;         /* this turn */
+	int event_fd;              /* worker: written; control thread: read */
+	_Atomic bool armed;        /* set by the control thread, cleared by whoever wakes it */
+	_Atomic bool stop;         /* control: wo; worker: ro */
+	struct snapshot published; /* of stats. worker: wo; any thread: ro */
+
+	pthread_t thread;
+	bool running; /* control thread */
+	int start_error;
+};
+
+/* worker_rx.c */
+
+/** Receive a burst and deal with it. Packets received. */
+unsigned int worker_rx(struct worker *w);
+
+/* worker_tx.c */
+
+/** Let every session send its share. Packets sent or taken. */
+unsigned int worker_tx(struct worker *w);
+/** Offer what waits to the port. Called by worker_tx(). */
+void worker_flush(struct worker *w);
+/** Queue a whole frame. false: no room; the buffer is still the caller's. */
+bool worker_queue(struct worker *w, struct rte_mbuf *m);
+/** An empty buffer, or NULL, counted. */
+struct rte_mbuf *worker_buffer(struct worker *w);
+/** When worker_tx() has something to do by itself; UINT64_MAX: not by itself. */
+uint64_t worker_tx_next(struct worker *w);
+/** ARP requests and announcements that are due. */
+void worker_arp_timers(struct worker *w);
+/** Give all buffers back. */
+void worker_drop_buffers(struct worker *w);
+
+/* worker_command.c */
+
+/** Commands done, while there is room for the event each may cause. */
+unsigned int worker_commands(struct worker *w);
+/** Slot of a session id; NULL: none. */
+struct worker_slot *worker_find(struct worker *w, uint32_t session_id);
+void worker_index_rebuild(struct worker *w);
+
+/* worker_event.c */
+
+/** Move events of active sessions (all: of every one) to the control thread. Moved. */
+unsigned int worker_events(struct worker *w, bool all);
+/** false: the ring is full. */
+bool worker_event_push(struct worker *w, const struct worker_event *ev);
+void worker_publish(struct worker *w);
+void worker_publish_session(struct worker_slot *s);
+
+/* worker_loop.c */
+
+/** The thread's body until stop is set. */
+void worker_loop(struct worker *w);

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/worker_priv.h"
+
+#include "dataplane/edge/net_arp.h"
+#include "dataplane/edge/net_icmp.h"
+
+#include <rte_ethdev.h>
+#include <rte_prefetch.h>
+
+/* What is answered costs the attacked more than the attacker, so there is a limit. */
+static bool may_answer(struct worker *w)
+{
+	if (w->answers > 0) {
+		w->answers--;
+		return true;
+	}
+	w->stats.drop_limited++;
+	return false;
+}
+
+static void rx_arp(struct worker *w, const uint8_t *frame, size_t len)
+{
+	struct net_arp arp;
+	struct rte_mbuf *m;
+
+	switch (net_arp_decode(frame, len, &arp)) {
+	case 0:
+		break;
+	case -EPROTO:
+		w->stats.drop_malformed++;
+		return;
+	default:
+		w->stats.drop_protocol++;
+		return;
+	}
+	/* Somebody else with our address: whatever we said would not help. */
+	if (arp.sender_ip == w->port->self.ip) {
+		w->stats.drop_not_for_us++;
+		return;
+	}
+	if (arp.sender_ip != 0)
+		arp_cache_learn(&w->arp, arp.sender_ip, arp.sender_mac, w->now_ns);
+	if (arp.target_ip != w->port->self.ip || arp.op != NET_ARP_REQUEST)
+		return;
+	if (!may_answer(w))
+		return;
+	m = worker_buffer(w);
+	if (m == NULL)
+		return;
+	net_arp_encode_reply(rte_pktmbuf_mtod(m, uint8_t *), &w->port->self, &arp);
+	m->data_len = NET_ARP_FRAME_BYTES;
+	m->pkt_len = NET_ARP_FRAME_BYTES;
+	if (worker_queue(w, m))
+		w->stats.arp_replies++;
+	else
+		rte_pktmbuf_free(m);
+}
+
+/* The request's buffer carries the reply. true: it is queued. */
+static bool rx_icmp(struct worker *w, struct rte_mbuf *m, const struct net_packet *p)
+{
+	size_t len;
+
+	if (p->payload_len + NET_IPV4_BYTES > w->port->cfg.mtu) {
+		w->stats.drop_malformed++;
+		return false;
+	}
+	if (!may_answer(w))
+		return false;
+	len = net_icmp_reply(rte_pktmbuf_mtod(m, uint8_t *), p, &w->port->self);
+	m->data_len = (uint16_t)len;
+	m->pkt_len = (uint32_t)len;
+	m->ol_flags = 0;
+	if (!worker_queue(w, m))
+		return false;
+	w->stats.icmp_echo++;
+	return true;
+}
+
+static void rx_udp(struct worker *w, const struct net_packet *p)
+{
+	struct worker_slot *s;
+
+	if (p->payload_len < STRAIT_OVERHEAD_BYTES) {
+		w->stats.drop_no_session++;
+		return;
+	}
+	s = worker_find(w, net_get32(p->payload + STRAIT_OFF_SESSION));
+	/* Addresses come from the authenticated HELLO: from elsewhere it cannot be the peer. */
+	if (s == NULL || p->src_ip != s->endpoint.remote_ip) {
+		w->stats.drop_no_session++;
+		return;
+	}
+	session_recv(atomic_load_explicit(&s->session, memory_order_relaxed), w->now_ns, p->payload,
+		p->payload_len);
+	s->active = true;
+}
+
+static unsigned int trust(const struct worker *w, const struct rte_mbuf *m)
+{
+	unsigned int t = 0;
+
+	/*
+	 * Only what a physical device says is good saves work. What it says is bad is looked at again;
+	 * flags of virtual devices mean nothing (net_ring hands through the sender's).
+	 */
+	if (!w->port->hw_rx_checksum)
+		return 0;
+	if ((m->ol_flags & RTE_MBUF_F_RX_IP_CKSUM_MASK) == RTE_MBUF_F_RX_IP_CKSUM_GOOD)
+		t |= NET_TRUST_IP;
+	if ((m->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD)
+		t |= NET_TRUST_UDP;
+	return t;
+}
+
+/* true: the buffer was kept. */
+static bool rx_frame(struct worker *w, struct rte_mbuf *m)
+{
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+	struct net_packet p;
+
+	/* Buffers hold a whole frame, so a chain is none of ours. */
+	if (m->nb_segs != 1) {
+		w->stats.drop_malformed++;
+		return false;
+	}
+	switch (net_frame_classify(frame, m->data_len, &w->port->self, trust(w, m), &p)) {
+	case NET_UDP:
+		rx_udp(w, &p);
+		return false;
+	case NET_ARP:
+		rx_arp(w, frame, m->data_len);
+		return false;
+	case NET_ICMP_ECHO:
+		return rx_icmp(w, m, &p);
+	case NET_DROP_NOT_FOR_US:
+		w->stats.drop_not_for_us++;
+		return false;
+	case NET_DROP_MALFORMED:
+		w->stats.drop_malformed++;
+		return false;
+	case NET_DROP_FRAGMENT:
+		w->stats.drop_fragment++;
+		return false;
+	case NET_DROP_CHECKSUM:
+		w->stats.drop_checksum++;
+		return false;
+	case NET_DROP_PROTOCOL:
+		w->stats.drop_protocol++;
+		return false;
+	}
+	return false;
+}
+
+unsigned int worker_rx(struct worker *w)
+{
+	struct rte_mbuf *in[WORKER_RX_BURST], *done[WORKER_RX_BURST];
+	struct port *p = w->port;
+	unsigned int n, done_count = 0;
+
+	if (p->guarded) {
+		if (!port_guard_enter(&p->guard))
+			return 0;
+		n = rte_eth_rx_burst(p->id, w->cfg.queue, in, WORKER_RX_BURST);
+		port_guard_leave(&p->guard);
+	} else {
+		n = rte_eth_rx_burst(p->id, w->cfg.queue, in, WORKER_RX_BURST);
+	}
+	if (n == 0)
+		return 0;
+
+	for (unsigned int i = 0; i < n && i < 3; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
+	for (unsigned int i = 0; i < n; i++) {
+		if (i + 3 < n)
+			rte_prefetch0(rte_pktmbuf_mtod(in[i + 3], void *));
+		w->stats.rx_packets++;
+		w->stats.rx_bytes += in[i]->pkt_len;
+		if (!rx_frame(w, in[i]))
+			done[done_count++] = in[i];
+	}
+	rte_pktmbuf_free_bulk(done, done_count);
+	return n;
+}
