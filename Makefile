@@ -137,7 +137,8 @@ check: ## install what is missing, build, lint and run every test
 
 # Tests and scripts run in the root of the tree and find programs in $BUILD/bin.
 unit: $(TESTS) ## cmocka tests (also: make unit SAN=1, T=pacer)
-	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -j $(J) -t 60 $(T:%=--only %) -- $(TESTS)
+	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -j $(J) -t 60 $(T:%=--only %) -- $(TESTS) \
+		$(wildcard tests/vectors/check.py)
 
 sim-check: all ## simulator seeds over mixed impairments
 	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -t 600 -- $(wildcard tests/sim/run.sh)

@@ -14,7 +14,8 @@
  * any e losses; ISA-L's Vandermonde generator does not promise that and is never used.
  *
  * Decoding solves the e x e submatrix of the missing symbols, never a k x k inversion; the inverse of a
- * Cauchy matrix has a closed form (e = 8: about 1 us, e = 127: about 0.2 ms).
+ * Cauchy matrix has a closed form. Measured with k = 128 symbols of 1432 bytes: 5 us for e = 1, 32 us
+ * for e = 8, 0.9 ms for e = 113; elimination alone would take 5 ms for the latter.
  * All symbols have the same length, at least 64 bytes. No call allocates; struct rs holds the tables
  * (about 84 KiB) and belongs to one thread.
  */
