@@ -62,17 +62,17 @@ struct session_config {
 	double loss_prior;    /* before losses were measured; 0.01 when negative */
 	uint16_t symbol_bytes; /* of transfers we send; the peer's may differ within wire.h's bounds */
 
-	uint32_t log_packets;   /* outstanding packets remembered, rounded up to 2^n; default 131072 */
+	uint32_t log_packets; /* outstanding packets remembered, rounded up to 2^n; default 131072 */
 	uint32_t window_packets; /* received packet numbers remembered, rounded up to 2^n; default 131072 */
 	uint32_t scratch_slots; /* symbols that may wait for their manifest or placement; default 4096 */
-	uint32_t row_slots;	/* repair symbols that may wait for their block; default 4096 */
+	uint32_t row_slots; /* repair symbols that may wait for their block; default 4096 */
 
 	/* What the peer's HELLO allows us, and what ours allowed the peer. */
 	struct session_credit peer_credit[STRAIT_CLASS_COUNT];
 	struct session_credit own_credit[STRAIT_CLASS_COUNT];
 
 	uint64_t idle_timeout_ns; /* nothing authentic for so long: SESSION_DEAD; default 120 s */
-	uint64_t seed;		  /* challenge tokens; the only randomness of the core */
+	uint64_t seed;            /* challenge tokens; the only randomness of the core */
 };
 
 enum session_event_type {
@@ -81,11 +81,11 @@ enum session_event_type {
 	SESSION_EVENT_DEAD, /* idle timeout; every live transfer also closes with RESET */
 	SESSION_EVENT_RX_OPEN,
 	SESSION_EVENT_RX_MANIFEST,
-	SESSION_EVENT_RX_OBJECT,    /* all bytes in place; status COMMITTED: digest holds, or DIGEST */
+	SESSION_EVENT_RX_OBJECT, /* all bytes in place; status COMMITTED: digest holds, or DIGEST */
 	SESSION_EVENT_RX_WITHDRAWN, /* the sender took the object back; answer rx_object_finish(status) */
 	SESSION_EVENT_RX_CLOSED,
 	SESSION_EVENT_TX_OPENED, /* the receiver answered OPEN; status PENDING, or why it refused */
-	SESSION_EVENT_TX_WANT,	 /* objects [0, object) should be ready soon */
+	SESSION_EVENT_TX_WANT,   /* objects [0, object) should be ready soon */
 	SESSION_EVENT_TX_OBJECT, /* final status of an object */
 	SESSION_EVENT_TX_CLOSED,
 };
@@ -142,10 +142,10 @@ void session_set_cap(struct session *s, uint64_t now_ns, uint64_t cap_bps);
 int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t);
 /** The object's bytes are leased at data. */
 void session_tx_object_ready(struct session *s, struct tx_transfer *t, uint32_t object,
-			     const uint8_t *data);
+	const uint8_t *data);
 /** The object cannot be had (EVICTED, NOT_FOUND): the receiver is told, TX_OBJECT follows. */
 void session_tx_object_gone(struct session *s, struct tx_transfer *t, uint32_t object,
-			    uint8_t status);
+	uint8_t status);
 /** Give up what is not finished: objects end with status, then CLOSE. */
 void session_tx_cancel(struct session *s, struct tx_transfer *t, uint8_t status);
 
@@ -158,23 +158,23 @@ void session_rx_refuse(struct session *s, uint32_t transfer, uint8_t status);
 void session_rx_begin(struct session *s, uint64_t now_ns, struct rx_transfer *t);
 /** Where the object's bytes go. After rx_object_prepare() of transfer.h. Objects may be placed in any order. */
 void session_rx_object_place(struct session *s, uint64_t now_ns, struct rx_transfer *t,
-			     uint32_t object);
+	uint32_t object);
 /**
  * The object's final status. COMMITTED after RX_OBJECT and publishing; anything else at any time
  * before (EXISTS, FULL, TOO_LARGE, BUSY, ...): its symbols are then accepted and discarded.
  */
 void session_rx_object_finish(struct session *s, struct rx_transfer *t, uint32_t object,
-			      uint8_t status);
+	uint8_t status);
 
 /* Figures. ----------------------------------------------------------------------------------- */
 
 struct session_stats {
 	uint64_t counters[STRAIT_COUNTER_COUNT];
 	uint64_t srtt_ns, min_rtt_ns;
-	double loss;		  /* estimate used for redundancy */
+	double loss; /* estimate used for redundancy */
 	uint64_t cap_bps;
 	uint64_t outstanding_bytes;
-	uint64_t backlog_bytes;	  /* stream bytes not yet known to be at the receiver */
+	uint64_t backlog_bytes;   /* stream bytes not yet known to be at the receiver */
 	uint64_t delivered_bytes; /* stream bytes known to be at the receiver, all transfers */
 	bool up, dead;
 };

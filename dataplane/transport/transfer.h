@@ -56,4 +56,4 @@ int rx_transfer_entry(const struct rx_transfer *t, uint32_t object, struct manif
  * Returns bytes already there.
  */
 uint64_t rx_object_prepare(struct rx_transfer *t, uint32_t object, uint8_t *data, void *resume,
-			   bool resumed);
+	bool resumed);

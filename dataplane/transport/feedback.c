@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/transport/session_pvt.h"
+
+#include <math.h>
+
+/*
+ * What the receiver's reports mean to the sender.
+ *
+ * REPORT is the precise truth about recent packets; HAVE is the cumulative truth about blocks, so that
+ * any REPORT may be lost; NEED is the receiver's word that a block is short, acted on without waiting for the reorder
+ * window. A peer that acknowledges what was never sent changes nothing.
+ */
+
+enum {
+	KEEPALIVE_S = 15,
+	LOSS_WINDOW = 20000,      /* packets after which older counts weigh half */
+	LOSS_PRIOR_PACKETS = 400, /* weight of the prior */
+};
+
+static struct tx_transfer *entry_transfer(struct session *s, const struct sent_packet *p)
+{
+	struct tx_transfer *t = s->tx.slots[p->slot];
+
+	return t != NULL && t->id == p->transfer ? t : NULL;
+}
+
+static void loss_count(struct sender *x, double lost, double total)
+{
+	x->window_lost += lost;
+	x->window_total += total;
+	if (x->window_lost < 0)
+		x->window_lost = 0;
+	if (x->window_total > LOSS_WINDOW) {
+		x->window_lost /= 2;
+		x->window_total /= 2;
+	}
+}
+
+/* Mean plus one deviation: redundancy sized on the mean alone is short half of the time. */
+static void loss_update(struct session *s)
+{
+	struct sender *x = &s->tx;
+	double n = x->window_total + LOSS_PRIOR_PACKETS;
+	double p = (x->window_lost + s->cfg.loss_prior * LOSS_PRIOR_PACKETS) / n;
+
+	x->loss = p + sqrt(p * (1 - p) / n);
+	if (x->loss > 0.5)
+		x->loss = 0.5;
+}
+
+static void on_acked(void *ctx, const struct sent_packet *p, bool was_lost)
+{
+	struct session *s = ctx;
+	struct sender *x = &s->tx;
+	struct tx_transfer *t = entry_transfer(s, p);
+	struct tx_block *b;
+	uint64_t bit = UINT64_C(1) << (p->esi % 64);
+	bool current;
+
+	if (p->time_ns > x->rack_ns)
+		x->rack_ns = p->time_ns;
+	if (p->time_ns < x->rack_before_ns && x->rack_before_ns - p->time_ns > x->late_ns)
+		x->late_ns = x->rack_before_ns - p->time_ns;
+	if (was_lost) {
+		COUNT(s, tx_spurious);
+		loss_count(x, -1, 0);
+	} else {
+		loss_count(x, 0, 1);
+	}
+	if (t == NULL)
+		return;
+	b = &t->stream[p->stream].blocks[p->block];
+	current = p->epoch == b->epoch && !was_lost;
+	if (p->kind == SENT_SOURCE) {
+		b->acked[p->esi / 64] |= bit;
+		if (current)
+			b->flying[p->esi / 64] &= ~bit;
+	} else {
+		b->rows_acked++;
+		if (current)
+			b->rows_flying--;
+	}
+	if (tx_block_is_covered(b, partition_k(&t->stream[p->stream].part, p->block)))
+		sender_block_done(s, t, p->stream, p->block);
+}
+
+void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)
+{
+	struct session *s = ctx;
+	struct tx_transfer *t = entry_transfer(s, p);
+	struct tx_stream *st;
+	struct tx_block *b;
+
+	(void)was_lost;
+	COUNT(s, tx_lost);
+	loss_count(&s->tx, 1, 1);
+	if (t == NULL)
+		return;
+	st = &t->stream[p->stream];
+	b = &st->blocks[p->block];
+	if (p->epoch != b->epoch)
+		return;
+	if (p->kind == SENT_SOURCE)
+		b->flying[p->esi / 64] &= ~(UINT64_C(1) << (p->esi % 64));
+	else
+		b->rows_flying--;
+	/* Planned rows of a group still being sent will cover it. */
+	if (p->block >= st->group_first && p->block < st->group_first + st->group_count &&
+		b->planned > 0)
+		return;
+	if (!(b->flags & TX_BLOCK_DONE) &&
+		tx_block_deficit(b, partition_k(&st->part, p->block)) > 0)
+		sender_block_repair(s, t, p->stream, p->block);
+}
+
+/* How much later than a younger packet a packet may arrive before it counts as lost. */
+static uint64_t reorder_window_ns(const struct session *s)
+{
+	const struct sender *x = &s->tx;
+	uint64_t learned = x->late_ns + x->late_ns / 4, floor = x->rtt.smoothed_ns / 8;
+	bool tail = x->live > 0;
+
+	for (uint32_t i = 0; i < x->live && tail; i++)
+		tail = sender_is_late(s, x->slots[x->order[i]]);
+	if (tail)
+		floor /= 4;
+	return learned > floor ? learned : floor;
+}
+
+static void late_decay(struct session *s)
+{
+	struct sender *x = &s->tx;
+
+	if (s->now_ns < x->late_decay_ns)
+		return;
+	x->late_ns -= x->late_ns / 4;
+	x->late_decay_ns = s->now_ns + 8 * x->rtt.smoothed_ns;
+}
+
+/* Only packets that reports have spoken of can be missing from them. */
+static void detect(struct session *s)
+{
+	const struct sent_packet *p = sentlog_find(&s->tx.log, s->tx.covered);
+	uint64_t window = reorder_window_ns(s), before;
+
+	if (p == NULL || s->tx.rack_ns < window)
+		return;
+	before = s->tx.rack_ns - window;
+	sentlog_detect(&s->tx.log, before < p->time_ns ? before : p->time_ns, feedback_lost, s);
+}
+
+/* A frame spoke of [low, base]. A hole below it waits some frames: a report may span packets. */
+static void cover(struct sender *x, uint64_t low, uint64_t base)
+{
+	if (base <= x->covered)
+		return;
+	if (low > x->covered + 1 && ++x->holes < 2 * REPORT_PACKETS_MAX)
+		return;
+	x->covered = base;
+	x->holes = 0;
+}
+
+void feedback_report(struct session *s, struct frame_report *r)
+{
+	struct sender *x = &s->tx;
+	const struct sent_packet *p;
+	uint64_t cursor = r->base, low, high;
+
+	if (r->queue != s->cfg.queue || r->newest >= s->next_pn || r->base > r->newest) {
+		COUNT(s, rx_frame);
+		return;
+	}
+	if (r->newest_us > x->newest_us_seen) {
+		p = sentlog_find(&x->log, r->newest);
+		if (p != NULL && s->now_ns - p->time_ns > r->delay_us * NS_PER_US)
+			rtt_sample(&x->rtt, s->now_ns,
+				s->now_ns - p->time_ns - r->delay_us * NS_PER_US);
+		x->newest_us_seen = r->newest_us;
+		x->rack_before_ns = x->rack_ns;
+	}
+	if (!x->any_acked || r->newest >> STRAIT_GENERATION_SHIFT > x->acked_generation)
+		x->acked_generation = r->newest >> STRAIT_GENERATION_SHIFT;
+	x->any_acked = true;
+	x->report_ns = s->now_ns;
+	x->probing = false;
+	p = sentlog_find(&x->log, r->newest);
+	if (p != NULL && r->base == r->newest && p->time_ns > x->rack_ns)
+		x->rack_ns = p->time_ns; /* a probe counts too: it is not tracked but it arrived */
+	while (frame_report_next(r, &cursor, &low, &high))
+		sentlog_ack(&x->log, low, high, on_acked, s);
+	cover(x, cursor + 1, r->base);
+	late_decay(s);
+	detect(s);
+	loss_update(s);
+	sender_touch(s);
+}
+
+void feedback_have(struct session *s, struct frame_have *h)
+{
+	struct tx_transfer *t = sender_find(s, h->transfer);
+	struct tx_stream *st;
+	uint64_t cursor = h->floor;
+	uint32_t first, run;
+
+	if (t == NULL || !t->opened)
+		return;
+	st = &t->stream[h->stream];
+	if (h->floor > st->part.blocks)
+		return;
+	for (; st->have_floor < h->floor; st->have_floor++)
+		sender_block_done(s, t, h->stream, st->have_floor);
+	while (frame_have_next(h, &cursor, &first, &run)) {
+		if (first >= st->part.blocks || run > st->part.blocks - first)
+			return;
+		for (uint32_t i = 0; i < run; i++)
+			sender_block_done(s, t, h->stream, first + i);
+	}
+	sender_touch(s);
+}
+
+/* The receiver says it lacks `missing` symbols of the block and nothing of it is on the way. */
+static void block_need(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t missing)
+{
+	struct tx_stream *st = &t->stream[stream];
+	struct tx_block *b = &st->blocks[block];
+	uint32_t k = partition_k(&st->part, block), n = missing;
+
+	sender_block_reopen(s, t, stream, block);
+	b->epoch++;
+	b->flying[0] = b->flying[1] = 0;
+	b->rows_flying = 0;
+	/* Acknowledged but not there: what it counted does not help the receiver. Rows first, then all. */
+	if (tx_block_deficit(b, k) < (int)missing)
+		b->rows_acked = 0;
+	if (tx_block_deficit(b, k) < (int)missing) {
+		b->acked[0] = b->acked[1] = 0;
+		if (stream == STRAIT_STREAM_OBJECTS)
+			tx_block_apply_objects(t, block);
+	}
+	if (stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t))
+		n += redundancy_rows(&s->tx.redundancy, missing, s->tx.loss);
+	b->repair_left = n > 128 ? 128 : (uint8_t)n;
+	sender_block_repair(s, t, stream, block);
+}
+
+void feedback_need(struct session *s, struct frame_need *n)
+{
+	struct tx_transfer *t = sender_find(s, n->transfer);
+	const struct sent_packet *newest, *last;
+	struct tx_stream *st;
+	uint64_t cursor = 0, late = s->tx.late_ns + s->tx.late_ns / 4;
+	uint32_t block, missing;
+
+	if (t == NULL || !t->opened || n->newest >= s->next_pn)
+		return;
+	st = &t->stream[n->stream];
+	newest = sentlog_find(&s->tx.log, n->newest);
+	if (newest == NULL)
+		return;
+	while (frame_need_next(n, &cursor, &block, &missing)) {
+		const struct tx_block *b;
+
+		if (block >= st->part.blocks || missing > partition_k(&st->part, block))
+			return;
+		b = &st->blocks[block];
+		if (!(b->flags & TX_BLOCK_STARTED) || b->last_pn > n->newest)
+			continue;
+		if (block >= st->group_first && block < st->group_first + st->group_count)
+			continue; /* its planned symbols are not all sent */
+		last = sentlog_find(&s->tx.log, b->last_pn);
+		if (last != NULL && last->time_ns + late > newest->time_ns && late > 0)
+			continue; /* reordering was seen: it may just be late */
+		block_need(s, t, n->stream, block, missing);
+	}
+	sender_touch(s);
+}
+
+uint64_t feedback_pto_ns(const struct session *s)
+{
+	const struct rtt *r = &s->tx.rtt;
+	uint64_t pto = r->smoothed_ns + r->smoothed_ns / 4 + 4 * r->variation_ns +
+		r->smoothed_ns / REPORTS_A_ROUND;
+
+	return pto < 2 * NS_PER_MS ? 2 * NS_PER_MS : pto;
+}
+
+static uint64_t silence_since(struct session *s)
+{
+	uint64_t oldest = sentlog_oldest_ns(&s->tx.log);
+
+	return oldest > s->tx.report_ns ? oldest : s->tx.report_ns;
+}
+
+static void ping(struct session *s)
+{
+	s->tx.ping_due = true;
+	control_touch(s);
+}
+
+static uint64_t probe_interval_ns(const struct session *s)
+{
+	uint64_t i = s->tx.rtt.smoothed_ns / 2;
+
+	return i < 2 * NS_PER_MS ? 2 * NS_PER_MS : i;
+}
+
+/* Everything of a transfer was sent, or it waits for credit: ask the receiver what it lacks. */
+static bool wants_rescue(const struct session *s, const struct tx_transfer *t)
+{
+	return s->up && t->opened &&
+		((t->open_answered && sender_is_drained(t)) || t->blocked_credit);
+}
+
+void feedback_timer(struct session *s)
+{
+	struct sender *x = &s->tx;
+
+	if (s->now_ns - s->authentic_ns >= s->cfg.idle_timeout_ns) {
+		s->dead = s->tell_dead = true;
+		session_reset(s, STRAIT_STATUS_RESET);
+		return;
+	}
+	if (!s->up)
+		return;
+	if (x->log.n_out > 0 && !x->probing && s->now_ns >= silence_since(s) + feedback_pto_ns(s)) {
+		x->probing = true;
+		x->probe_due_ns = s->now_ns;
+	}
+	if (x->probing && s->now_ns >= x->probe_due_ns) {
+		x->probe_due_ns = s->now_ns + probe_interval_ns(s);
+		ping(s);
+	}
+	if (s->now_ns - x->report_ns >= KEEPALIVE_S * NS_PER_S && s->now_ns >= x->keepalive_ns) {
+		x->keepalive_ns = s->now_ns + KEEPALIVE_S * NS_PER_S;
+		ping(s);
+	}
+	for (uint32_t i = 0; i < x->live; i++) {
+		struct tx_transfer *t = x->slots[x->order[i]];
+
+		if (!wants_rescue(s, t) || s->now_ns < t->rescue_due_ns)
+			continue;
+		t->rescue_due_ns = s->now_ns + feedback_pto_ns(s);
+		ping(s);
+	}
+}
+
+uint64_t feedback_next_ns(struct session *s)
+{
+	struct sender *x = &s->tx;
+	uint64_t at = x->keepalive_ns > x->report_ns + KEEPALIVE_S * NS_PER_S
+		? x->keepalive_ns
+		: x->report_ns + KEEPALIVE_S * NS_PER_S;
+
+	if (!s->up)
+		return UINT64_MAX;
+	if (x->probing && x->probe_due_ns < at)
+		at = x->probe_due_ns;
+	if (x->log.n_out > 0 && !x->probing && silence_since(s) + feedback_pto_ns(s) < at)
+		at = silence_since(s) + feedback_pto_ns(s);
+	for (uint32_t i = 0; i < x->live; i++) {
+		const struct tx_transfer *t = x->slots[x->order[i]];
+
+		if (wants_rescue(s, t) && t->rescue_due_ns < at)
+			at = t->rescue_due_ns;
+	}
+	return at;
+}

@@ -1,0 +1,743 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/transport/session_pvt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Where an authentic symbol goes.
+ *
+ * The AEAD open is the only copy: it writes into the object itself when the transfer is live, the slot is
+ * empty and the length is exactly the slot's. GCM writes plaintext before it knows the tag, but an empty
+ * slot is read by nobody until it is marked, and it is marked only after the tag held.
+ *
+ * A packet number is recorded (and so reported as received) only when the symbol was stored, was there
+ * already or is not needed. What is dropped for lack of room stays unreported and counts as lost.
+ */
+
+int receiver_init(struct session *s)
+{
+	struct receiver *r = &s->rx;
+	size_t symbol = s->cfg.symbol_bytes;
+	uint32_t window = 64;
+	int ret;
+
+	while (window < s->cfg.window_packets && window < 1u << 31)
+		window *= 2;
+	r->stray = SCRATCH_NONE;
+	for (uint32_t i = 0; i < SESSION_TRANSFERS_MAX; i++)
+		r->slots[i].early = SCRATCH_NONE;
+	memcpy(r->window_size, s->cfg.own_credit, sizeof(r->window_size));
+	for (int c = 0; c < STRAIT_CLASS_COUNT; c++)
+		r->credit_told[c] = r->window_size[c].bytes;
+	r->interval_ns = s->cfg.rtt_hint_ns / REPORTS_A_ROUND;
+	rs_init(&r->rs);
+	ret = pnwindow_init(&r->window, window);
+	if (ret == 0)
+		ret = scratch_init(&r->early, s->cfg.scratch_slots, s->cfg.symbol_bytes);
+	if (ret == 0)
+		ret = scratch_init(&r->rows, s->cfg.row_slots, s->cfg.symbol_bytes);
+	if (ret < 0)
+		return ret;
+	r->bounce = aligned_alloc(64, (STRAIT_SYMBOL_BYTES_MAX + 63) / 64 * 64);
+	r->gather_bytes = aligned_alloc(64, (symbol * STRAIT_BLOCK_SYMBOLS_MAX + 63) / 64 * 64);
+	return r->bounce != NULL && r->gather_bytes != NULL ? 0 : -ENOMEM;
+}
+
+void receiver_fini(struct session *s)
+{
+	pnwindow_fini(&s->rx.window);
+	scratch_fini(&s->rx.early);
+	scratch_fini(&s->rx.rows);
+	free(s->rx.bounce);
+	free(s->rx.gather_bytes);
+}
+
+struct rx_slot *receiver_find(struct session *s, uint32_t id)
+{
+	/* Ids are given in sequence and few are live: the likely slot first. */
+	struct rx_slot *guess = &s->rx.slots[id % SESSION_TRANSFERS_MAX];
+
+	if (guess->used && guess->id == id)
+		return guess;
+	for (uint32_t i = 0; i < SESSION_TRANSFERS_MAX; i++)
+		if (s->rx.slots[i].used && s->rx.slots[i].id == id)
+			return &s->rx.slots[i];
+	return NULL;
+}
+
+/* Ids far above any opened cannot be honest; ids far below were closed long ago. */
+static bool id_is_near(const struct receiver *r, uint32_t id)
+{
+	return id != 0 && id <= (uint64_t)r->newest_id + RETIRED_IDS / 2;
+}
+
+bool receiver_is_retired(const struct session *s, uint32_t id)
+{
+	const struct receiver *r = &s->rx;
+
+	if (id == 0 || id + (uint64_t)RETIRED_IDS / 2 <= r->newest_id)
+		return true;
+	return r->retired[id % RETIRED_IDS / 64] >> (id % 64) & 1;
+}
+
+static void newest_id_raise(struct receiver *r, uint32_t id)
+{
+	/* Ids entering the bitmap's upper half are fresh. */
+	for (uint64_t i = (uint64_t)r->newest_id + 1; i <= id; i++) {
+		uint64_t fresh = i + RETIRED_IDS / 2;
+
+		r->retired[fresh % RETIRED_IDS / 64] &= ~(UINT64_C(1) << (fresh % 64));
+	}
+	if (id > r->newest_id)
+		r->newest_id = id;
+}
+
+void receiver_retire(struct session *s, uint32_t id)
+{
+	if (!id_is_near(&s->rx, id) || receiver_is_retired(s, id))
+		return;
+	newest_id_raise(&s->rx, id);
+	s->rx.retired[id % RETIRED_IDS / 64] |= UINT64_C(1) << (id % 64);
+}
+
+static void list_free(struct session *s, uint16_t *head)
+{
+	while (*head != SCRATCH_NONE) {
+		uint16_t slot = *head;
+
+		*head = s->rx.early.slots[slot].next;
+		scratch_put(&s->rx.early, slot);
+	}
+}
+
+static void rows_free(struct session *s, struct rx_block *b)
+{
+	while (b->row != RX_NO_ROW) {
+		uint16_t slot = b->row;
+
+		b->row = s->rx.rows.slots[slot].next;
+		scratch_put(&s->rx.rows, slot);
+	}
+	b->rows = 0;
+}
+
+static void object_done(void *ctx, struct rx_transfer *t, uint32_t object)
+{
+	struct session *s = ctx;
+	struct rx_object *o = &t->object[object];
+
+	if (o->flags & STRAIT_MANIFEST_DIGEST && o->digest != o->digest_so_far)
+		COUNT(s, rx_digest);
+	t->event_queue[(t->event_head + t->event_len++) % (2 * t->open.objects)] = (uint64_t)object
+		<< 1;
+	session_rx_event(s, t);
+}
+
+static void block_done(struct session *s, struct rx_transfer *t, uint8_t stream, uint32_t block)
+{
+	rows_free(s, &t->stream[stream].blocks[block]);
+	rx_block_complete(t, stream, block, object_done, s);
+	if (stream == STRAIT_STREAM_MANIFEST &&
+		t->stream[stream].floor == t->stream[stream].part.blocks && !t->manifest_told) {
+		t->manifest_told = t->tell_manifest = true;
+		session_rx_event(s, t);
+	}
+}
+
+/* Solve the block from its rows: e missing symbols from any e of them. */
+static void block_decode(struct session *s, struct rx_transfer *t, uint8_t stream, uint32_t block)
+{
+	struct rx_stream *st = &t->stream[stream];
+	struct rx_block *b = &st->blocks[block];
+	uint32_t k = partition_k(&st->part, block), symbol = st->part.symbol_bytes, n = 0;
+	uint8_t *src[STRAIT_BLOCK_SYMBOLS_MAX], *rows[STRAIT_ESI_COUNT];
+	uint8_t esi[STRAIT_ESI_COUNT];
+	bool scattered[STRAIT_BLOCK_SYMBOLS_MAX] = { false };
+	int rebuilt;
+
+	for (uint32_t j = 0; j < k; j++) {
+		uint64_t at = partition_offset(&st->part, block, j);
+		uint32_t len = partition_symbol_len(&st->part, at);
+		uint8_t *bounce = s->rx.gather_bytes + (size_t)j * symbol;
+
+		if (b->present[j / 64] >> (j % 64) & 1) {
+			src[j] = rx_symbol_gather(t, stream, at, len, bounce);
+		} else if (len != symbol ||
+			rx_symbol_place(t, stream, at, len, &src[j]) != RX_PLACE_DIRECT) {
+			src[j] = bounce;
+			scattered[j] = true;
+		}
+	}
+	for (uint16_t slot = b->row; slot != RX_NO_ROW; slot = s->rx.rows.slots[slot].next) {
+		esi[n] = s->rx.rows.slots[slot].esi;
+		rows[n++] = scratch_bytes(&s->rx.rows, slot);
+	}
+	rebuilt = rs_decode(&s->rx.rs, k, symbol, src, b->present, esi, rows, n);
+	if (rebuilt < 0)
+		return;
+	for (uint32_t j = 0; j < k; j++) {
+		uint64_t at = partition_offset(&st->part, block, j);
+
+		if (scattered[j])
+			rx_symbol_scatter(t, stream, at, partition_symbol_len(&st->part, at),
+				src[j]);
+		b->present[j / 64] |= UINT64_C(1) << (j % 64);
+	}
+	COUNT(s, rx_decoded_blocks);
+	COUNT_ADD(s, rx_decoded_symbols, (uint64_t)rebuilt);
+	block_done(s, t, stream, block);
+}
+
+/* A symbol or a placement arrived: complete or decode the block if that is possible now. */
+static void block_settle(struct session *s, struct rx_transfer *t, uint8_t stream, uint32_t block)
+{
+	struct rx_stream *st = &t->stream[stream];
+	struct rx_block *b = &st->blocks[block];
+	uint32_t k = partition_k(&st->part, block);
+
+	if (b->flags & RX_BLOCK_COMPLETE)
+		return;
+	if (stream == STRAIT_STREAM_OBJECTS && !rx_block_is_placed(t, block))
+		return;
+	if (rx_block_is_full(b, k))
+		block_done(s, t, stream, block);
+	else if (b->rows > 0 && !(b->flags & RX_BLOCK_NO_DECODE) && rx_block_missing(b, k) == 0)
+		block_decode(s, t, stream, block);
+}
+
+static void block_full(void *ctx, struct rx_transfer *t, uint32_t block)
+{
+	block_settle(ctx, t, STRAIT_STREAM_OBJECTS, block);
+}
+
+/* Note that a packet of the block came; ask for a report when the block ended short. */
+static void block_touch(struct session *s, struct rx_transfer *t, uint8_t stream, uint32_t block,
+	uint8_t flags)
+{
+	struct rx_stream *st = &t->stream[stream];
+	struct rx_block *b = &st->blocks[block];
+
+	b->flags |= RX_BLOCK_TOUCHED;
+	if (flags & STRAIT_FLAG_TAIL)
+		b->flags |= RX_BLOCK_TAIL;
+	if (block >= st->touched)
+		st->touched = block + 1;
+	if (!(flags & STRAIT_FLAG_TAIL) || !(flags & STRAIT_FLAG_END_OF_BLOCK))
+		return;
+	if (block >= st->ended)
+		st->ended = block + 1;
+	if (st->floor < st->ended) {
+		s->rx.now = true;
+		control_touch(s);
+	}
+}
+
+enum verdict {
+	VERDICT_SOURCE, /* store at dst */
+	VERDICT_SCATTER,
+	VERDICT_ROW,
+	VERDICT_EARLY,     /* scratch */
+	VERDICT_DUPLICATE, /* the slot is taken */
+	VERDICT_UNNEEDED,  /* the block is complete, or the object is not stored */
+	VERDICT_CLOSED,
+	VERDICT_BLOCK,
+	VERDICT_LENGTH,
+};
+
+struct target {
+	struct rx_slot *slot;
+	struct rx_transfer *t;
+	uint64_t at;
+	uint32_t id, block, len;
+	uint8_t stream, esi, flags;
+	uint8_t *dst;
+};
+
+static bool row_is_stored(struct session *s, const struct rx_block *b, uint8_t esi)
+{
+	for (uint16_t slot = b->row; slot != RX_NO_ROW; slot = s->rx.rows.slots[slot].next)
+		if (s->rx.rows.slots[slot].esi == esi)
+			return true;
+	return false;
+}
+
+/* Decide where the symbol goes; nothing is changed yet, the packet may be forged. */
+static enum verdict judge(struct session *s, struct target *g)
+{
+	struct rx_stream *st;
+	struct rx_block *b;
+	uint32_t k;
+
+	if (g->slot == NULL || g->slot->t == NULL) {
+		if (g->len > s->cfg.symbol_bytes)
+			return VERDICT_LENGTH;
+		return g->slot == NULL &&
+				(receiver_is_retired(s, g->id) || !id_is_near(&s->rx, g->id))
+			? VERDICT_CLOSED
+			: VERDICT_EARLY;
+	}
+	g->t = g->slot->t;
+	st = &g->t->stream[g->stream];
+	if (g->block >= st->part.blocks)
+		return VERDICT_BLOCK;
+	k = partition_k(&st->part, g->block);
+	b = &st->blocks[g->block];
+	if (g->esi >= STRAIT_ESI_COUNT)
+		return VERDICT_BLOCK;
+	if (g->esi >= k) {
+		if (g->len != st->part.symbol_bytes)
+			return VERDICT_LENGTH;
+		if (b->flags & (RX_BLOCK_COMPLETE | RX_BLOCK_NO_DECODE))
+			return VERDICT_UNNEEDED;
+		if (g->stream == STRAIT_STREAM_OBJECTS && !g->t->begun)
+			return VERDICT_EARLY;
+		return row_is_stored(s, b, g->esi) ? VERDICT_DUPLICATE : VERDICT_ROW;
+	}
+	g->at = partition_offset(&st->part, g->block, g->esi);
+	if (g->len != partition_symbol_len(&st->part, g->at))
+		return VERDICT_LENGTH;
+	if (b->flags & RX_BLOCK_COMPLETE)
+		return VERDICT_UNNEEDED;
+	if (b->present[g->esi / 64] >> (g->esi % 64) & 1)
+		return VERDICT_DUPLICATE;
+	if (g->stream == STRAIT_STREAM_OBJECTS && !g->t->begun)
+		return VERDICT_EARLY;
+	switch (rx_symbol_place(g->t, g->stream, g->at, g->len, &g->dst)) {
+	case RX_PLACE_DIRECT:
+		return VERDICT_SOURCE;
+	case RX_PLACE_SCATTER:
+		return VERDICT_SCATTER;
+	case RX_PLACE_DISCARD:
+		return VERDICT_UNNEEDED;
+	case RX_PLACE_WAIT:
+		break;
+	}
+	return VERDICT_EARLY;
+}
+
+/* The symbol's bytes are at g->dst (SOURCE) or at bytes: make it count. */
+static void symbol_store(struct session *s, struct target *g, enum verdict v, const uint8_t *bytes)
+{
+	struct rx_block *b = &g->t->stream[g->stream].blocks[g->block];
+
+	block_touch(s, g->t, g->stream, g->block, g->flags);
+	if (v == VERDICT_ROW) {
+		uint16_t slot = scratch_get(&s->rx.rows);
+
+		memcpy(scratch_bytes(&s->rx.rows, slot), bytes, g->len);
+		s->rx.rows.slots[slot].esi = g->esi;
+		s->rx.rows.slots[slot].next = b->row;
+		b->row = slot;
+		b->rows++;
+		COUNT(s, rx_repair);
+	} else {
+		if (v == VERDICT_SCATTER)
+			rx_symbol_scatter(g->t, g->stream, g->at, g->len, bytes);
+		else if (bytes != g->dst)
+			memcpy(g->dst, bytes, g->len);
+		b->present[g->esi / 64] |= UINT64_C(1) << (g->esi % 64);
+		COUNT(s, rx_source);
+	}
+	block_settle(s, g->t, g->stream, g->block);
+}
+
+/* Keep a symbol in scratch until its transfer or object has a place. */
+static bool early_keep(struct session *s, const struct packet_header *h, const uint8_t *bytes,
+	uint32_t len)
+{
+	uint16_t slot = scratch_get(&s->rx.early);
+	struct rx_slot *owner = receiver_find(s, h->transfer);
+	uint16_t *head = owner != NULL ? &owner->early : &s->rx.stray;
+	struct scratch_slot *m;
+
+	if (slot == SCRATCH_NONE) {
+		COUNT(s, rx_scratch_full);
+		return false;
+	}
+	m = &s->rx.early.slots[slot];
+	m->packet_number = h->packet_number;
+	m->transfer = h->transfer;
+	m->block = h->block;
+	m->len = (uint16_t)len;
+	m->stream =
+		h->type == STRAIT_PACKET_MANIFEST ? STRAIT_STREAM_MANIFEST : STRAIT_STREAM_OBJECTS;
+	m->esi = h->esi;
+	m->flags = h->flags;
+	m->next = *head;
+	*head = slot;
+	memcpy(scratch_bytes(&s->rx.early, slot), bytes, len);
+	COUNT(s, rx_early);
+	return true;
+}
+
+/* Try again what waits in the slot's scratch. */
+static void early_drain(struct session *s, struct rx_slot *slot)
+{
+	uint16_t list = slot->early;
+
+	slot->early = SCRATCH_NONE;
+	while (list != SCRATCH_NONE) {
+		uint16_t at = list;
+		struct scratch_slot *m = &s->rx.early.slots[at];
+		struct target g = {
+			.slot = slot,
+			.block = m->block,
+			.len = m->len,
+			.stream = m->stream,
+			.esi = m->esi,
+			.flags = m->flags,
+			.id = m->transfer,
+		};
+		enum verdict v = judge(s, &g);
+
+		list = m->next;
+		if (v == VERDICT_EARLY || (v == VERDICT_ROW && s->rx.rows.free == SCRATCH_NONE)) {
+			m->next = slot->early;
+			slot->early = at;
+			continue;
+		}
+		if (v == VERDICT_SOURCE || v == VERDICT_SCATTER || v == VERDICT_ROW)
+			symbol_store(s, &g, v, scratch_bytes(&s->rx.early, at));
+		else if (v == VERDICT_BLOCK || v == VERDICT_LENGTH)
+			COUNT(s, rx_block);
+		scratch_put(&s->rx.early, at);
+	}
+}
+
+static void mark_received(struct session *s, const struct packet_header *h)
+{
+	struct receiver *r = &s->rx;
+
+	pnwindow_mark(&r->window, h->packet_number);
+	if (r->window.newest == h->packet_number)
+		r->newest_ns = s->now_ns;
+	if (!r->pending || h->flags & STRAIT_FLAG_REPORT)
+		control_touch(s);
+	r->pending = r->data_pending = true;
+	if (h->flags & STRAIT_FLAG_REPORT)
+		r->now = true;
+}
+
+static int refuse(struct session *s, enum verdict v)
+{
+	switch (v) {
+	case VERDICT_CLOSED:
+		COUNT(s, rx_transfer);
+		return -ENOENT;
+	case VERDICT_BLOCK:
+		COUNT(s, rx_block);
+		return -ERANGE;
+	default:
+		COUNT(s, rx_length);
+		return -EMSGSIZE;
+	}
+}
+
+int receiver_symbol(struct session *s, const struct packet_header *h, struct key_slot *key,
+	const uint8_t *packet, size_t len)
+{
+	struct target g = {
+		.slot = receiver_find(s, h->transfer),
+		.block = h->block,
+		.len = (uint32_t)(len - STRAIT_OVERHEAD_BYTES),
+		.stream = h->type == STRAIT_PACKET_MANIFEST ? STRAIT_STREAM_MANIFEST
+							    : STRAIT_STREAM_OBJECTS,
+		.esi = h->esi,
+		.flags = h->flags,
+		.id = h->transfer,
+	};
+	uint8_t nonce[STRAIT_IV_BYTES], *dst = s->rx.bounce;
+	enum verdict v;
+
+	if (g.len > STRAIT_SYMBOL_BYTES_MAX) {
+		COUNT(s, rx_length);
+		return -EMSGSIZE;
+	}
+	v = judge(s, &g);
+	if (v == VERDICT_SOURCE)
+		dst = g.dst;
+	key_nonce(key->iv, h->packet_number, nonce);
+	if (aead_open(&key->aead, nonce, packet, STRAIT_HEADER_BYTES, packet + STRAIT_HEADER_BYTES,
+		    g.len, packet + len - STRAIT_TAG_BYTES, dst) < 0) {
+		COUNT(s, rx_auth);
+		return -EBADMSG;
+	}
+	/* An empty slot takes its symbol at any age; everything else is filtered by packet number. */
+	if (v != VERDICT_SOURCE && v != VERDICT_SCATTER && v != VERDICT_ROW &&
+		!pnwindow_is_new(&s->rx.window, h->packet_number)) {
+		COUNT(s, rx_replay);
+		return -EALREADY;
+	}
+	key_rx_used(&s->rx_keys, h->packet_number >> STRAIT_GENERATION_SHIFT);
+	s->authentic_ns = s->now_ns;
+	switch (v) {
+	case VERDICT_SOURCE:
+	case VERDICT_SCATTER:
+		symbol_store(s, &g, v, dst);
+		break;
+	case VERDICT_ROW:
+		if (s->rx.rows.free == SCRATCH_NONE) {
+			COUNT(s, rx_rows_full);
+			return -ENOBUFS;
+		}
+		symbol_store(s, &g, v, dst);
+		break;
+	case VERDICT_EARLY:
+		if (!early_keep(s, h, dst, g.len))
+			return -ENOBUFS;
+		break;
+	case VERDICT_DUPLICATE:
+		COUNT(s, rx_duplicate);
+		block_touch(s, g.t, g.stream, g.block, g.flags);
+		break;
+	case VERDICT_UNNEEDED:
+		COUNT(s, rx_unneeded);
+		block_touch(s, g.t, g.stream, g.block, g.flags);
+		break;
+	default:
+		return refuse(s, v);
+	}
+	COUNT(s, rx_packets);
+	COUNT_ADD(s, rx_bytes, len);
+	mark_received(s, h);
+	return 0;
+}
+
+static void refused_note(struct session *s, uint32_t id, uint8_t status)
+{
+	struct receiver *r = &s->rx;
+	uint32_t i = r->n_refused++ % REFUSED_MAX;
+
+	r->refused[i].id = id;
+	r->refused[i].status = status;
+	r->refused[i].due = true;
+	control_touch(s);
+}
+
+/* An OPEN for a transfer that ended: repeat the answer it had. */
+static void open_again(struct session *s, uint32_t id)
+{
+	for (uint32_t i = 0; i < s->rx.n_refused && i < REFUSED_MAX; i++) {
+		if (s->rx.refused[i].id != id)
+			continue;
+		s->rx.refused[i].due = true;
+		return;
+	}
+}
+
+int receiver_open(struct session *s, const struct frame_open *o)
+{
+	struct receiver *r = &s->rx;
+	struct rx_slot *slot = receiver_find(s, o->transfer);
+	uint16_t *link = &r->stray;
+	uint32_t i;
+
+	if (slot != NULL) {
+		slot->open_ack_due = slot->t != NULL;
+		return 0;
+	}
+	if (!id_is_near(r, o->transfer))
+		return -EPROTO;
+	if (receiver_is_retired(s, o->transfer)) {
+		open_again(s, o->transfer);
+		return 0;
+	}
+	if (o->symbol_bytes > s->cfg.symbol_bytes) {
+		session_rx_refuse(s, o->transfer, STRAIT_STATUS_MALFORMED);
+		return 0;
+	}
+	i = o->transfer % SESSION_TRANSFERS_MAX;
+	if (r->slots[i].used)
+		for (i = 0; i < SESSION_TRANSFERS_MAX && r->slots[i].used; i++)
+			;
+	if (i == SESSION_TRANSFERS_MAX)
+		return 0; /* all slots live: the OPEN comes again */
+	slot = &r->slots[i];
+	memset(slot, 0, sizeof(*slot));
+	slot->used = true;
+	slot->id = o->transfer;
+	slot->early = SCRATCH_NONE;
+	slot->open = (struct session_open){
+		.transfer = o->transfer,
+		.order = o->order,
+		.stream_bytes = o->stream_bytes,
+		.manifest_bytes = o->manifest_bytes,
+		.objects = o->objects,
+		.symbol_bytes = o->symbol_bytes,
+		.class_ = o->class_,
+		.deadline_ms = o->deadline_ms,
+	};
+	if (o->report_interval_us != 0)
+		r->interval_ns = o->report_interval_us * NS_PER_US;
+	newest_id_raise(r, o->transfer);
+	while (*link != SCRATCH_NONE) {
+		uint16_t at = *link;
+		struct scratch_slot *m = &r->early.slots[at];
+
+		if (m->transfer != o->transfer) {
+			link = &m->next;
+			continue;
+		}
+		*link = m->next;
+		m->next = slot->early;
+		slot->early = at;
+	}
+	return 0;
+}
+
+void session_rx_refuse(struct session *s, uint32_t transfer, uint8_t status)
+{
+	struct rx_slot *slot = receiver_find(s, transfer);
+
+	COUNT(s, rx_open_refused);
+	receiver_retire(s, transfer);
+	refused_note(s, transfer, status);
+	if (slot != NULL)
+		receiver_close(s, slot, status);
+}
+
+int session_rx_attach(struct session *s, uint64_t now_ns, struct rx_transfer *t)
+{
+	struct rx_slot *slot = receiver_find(s, t->open.transfer);
+
+	(void)now_ns;
+	if (slot == NULL || slot->t != NULL || s->dead)
+		return -ESTALE;
+	slot->t = t;
+	slot->open_ack_due = true;
+	t->slot = (uint16_t)(slot - s->rx.slots);
+	control_touch(s);
+	early_drain(s, slot);
+	return 0;
+}
+
+static struct rx_slot *slot_of(struct session *s, struct rx_transfer *t)
+{
+	return t->closed ? NULL : &s->rx.slots[t->slot];
+}
+
+static void object_resolve(struct session *s, struct rx_transfer *t, uint32_t object,
+	uint8_t status)
+{
+	struct rx_object *o = &t->object[object];
+	uint64_t len = t->offsets[object + 1] - t->offsets[object];
+
+	o->status = status;
+	t->resolved_bytes += len;
+	t->resolved_objects++;
+	s->rx.resolved[t->open.class_].bytes += len;
+	s->rx.resolved[t->open.class_].objects++;
+	/* New credit: the next report carries it, and soon. */
+	s->rx.pending = true;
+	control_touch(s);
+}
+
+void session_rx_begin(struct session *s, uint64_t now_ns, struct rx_transfer *t)
+{
+	struct rx_slot *slot = slot_of(s, t);
+
+	(void)now_ns;
+	if (slot == NULL || t->begun)
+		return;
+	t->begun = true;
+	for (uint32_t i = 0; i < t->open.objects; i++) {
+		if (!(t->object[i].flags & STRAIT_MANIFEST_SKIP))
+			continue;
+		object_resolve(s, t, i, STRAIT_STATUS_SKIPPED);
+		rx_object_drop(t, i, block_full, s);
+	}
+	early_drain(s, slot);
+}
+
+void session_rx_object_place(struct session *s, uint64_t now_ns, struct rx_transfer *t,
+	uint32_t object)
+{
+	struct rx_slot *slot = slot_of(s, t);
+	struct rx_object *o;
+	struct rx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+
+	(void)now_ns;
+	if (slot == NULL || object >= t->open.objects)
+		return;
+	o = &t->object[object];
+	if (o->state != RX_OBJECT_UNPLACED || o->data == NULL)
+		return;
+	o->state = RX_OBJECT_PLACED;
+	if (o->resumed) {
+		rx_object_apply_resume(t, object, block_full, s);
+		s->rx.pending = true; /* tell the sender before it sends it all again */
+		s->rx.now = true;
+		st->changed = true;
+		if (o->last_block + 1 > st->touched)
+			st->touched = o->last_block + 1;
+	}
+	early_drain(s, slot);
+	/* Rows may have waited for this object's memory. */
+	block_settle(s, t, STRAIT_STREAM_OBJECTS, o->first_block);
+	if (o->last_block != o->first_block)
+		block_settle(s, t, STRAIT_STREAM_OBJECTS, o->last_block);
+	control_touch(s);
+}
+
+void session_rx_object_finish(struct session *s, struct rx_transfer *t, uint32_t object,
+	uint8_t status)
+{
+	struct rx_object *o;
+
+	if (slot_of(s, t) == NULL || object >= t->open.objects || status == STRAIT_STATUS_PENDING)
+		return;
+	o = &t->object[object];
+	if (o->told)
+		return;
+	o->told = true;
+	if (o->status == STRAIT_STATUS_PENDING || o->withdrawn)
+		object_resolve(s, t, object, status);
+	t->log[t->log_len].object = object;
+	t->log[t->log_len++].status = status;
+	if (o->state == RX_OBJECT_UNPLACED || o->state == RX_OBJECT_PLACED)
+		rx_object_drop(t, object, block_full, s);
+	early_drain(s, &s->rx.slots[t->slot]);
+	control_touch(s);
+}
+
+void receiver_withdraw(struct session *s, struct rx_slot *slot, uint32_t object, uint8_t status)
+{
+	struct rx_transfer *t = slot->t;
+	struct rx_object *o = &t->object[object];
+
+	if (o->withdrawn || o->told || o->state == RX_OBJECT_COMPLETE ||
+		o->state == RX_OBJECT_DROPPED)
+		return;
+	o->withdrawn = true;
+	o->status = status;
+	rx_object_drop(t, object, block_full, s);
+	t->event_queue[(t->event_head + t->event_len++) % (2 * t->open.objects)] =
+		(uint64_t)object << 1 | 1;
+	session_rx_event(s, t);
+}
+
+void receiver_close(struct session *s, struct rx_slot *slot, uint8_t status)
+{
+	struct rx_transfer *t = slot->t;
+	struct session_credit *resolved = &s->rx.resolved[slot->open.class_];
+
+	receiver_retire(s, slot->id);
+	list_free(s, &slot->early);
+	slot->used = false;
+	slot->t = NULL;
+	resolved->bytes += slot->open.stream_bytes - (t != NULL ? t->resolved_bytes : 0);
+	resolved->objects += slot->open.objects - (t != NULL ? t->resolved_objects : 0);
+	s->rx.pending = true;
+	control_touch(s);
+	if (t == NULL)
+		return;
+	for (int st = 0; st < STRAIT_STREAM_COUNT; st++)
+		for (uint32_t i = 0; i < t->stream[st].part.blocks; i++)
+			rows_free(s, &t->stream[st].blocks[i]);
+	t->closed = true;
+	t->close_status = status;
+	t->tell_closed = true;
+	session_rx_event(s, t);
+}

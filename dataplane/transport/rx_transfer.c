@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/transport/rx_transfer.h"
+
+#include "dataplane/fec/digest.h"
+#include "dataplane/transport/rx_resume.h"
+#include "dataplane/transport/span.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int stream_init(struct rx_stream *s, uint64_t bytes, uint32_t symbol_bytes)
+{
+	int ret = partition_init(&s->part, bytes, symbol_bytes);
+
+	if (ret < 0)
+		return ret;
+	s->blocks = calloc(s->part.blocks, sizeof(*s->blocks));
+	if (s->blocks == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->part.blocks; i++)
+		s->blocks[i].row = RX_NO_ROW;
+	return 0;
+}
+
+struct rx_transfer *rx_transfer_create(const struct session_open *open, void *user)
+{
+	struct rx_transfer *t;
+	int ret = -ENOMEM;
+
+	if (open->objects == 0 || open->objects > STRAIT_TRANSFER_OBJECTS_MAX ||
+		open->manifest_bytes == 0 || open->manifest_bytes > STRAIT_MANIFEST_BYTES_MAX ||
+		open->stream_bytes > (uint64_t)open->objects * STRAIT_OBJECT_BYTES_MAX) {
+		errno = EINVAL;
+		return NULL;
+	}
+	t = calloc(1, sizeof(*t));
+	if (t == NULL)
+		return NULL;
+	t->open = *open;
+	t->user = user;
+	t->manifest = calloc(1, open->manifest_bytes);
+	t->offsets = calloc((size_t)open->objects + 1, sizeof(*t->offsets));
+	t->object = calloc(open->objects, sizeof(*t->object));
+	t->manifest_at = calloc(open->objects, sizeof(*t->manifest_at));
+	t->log = calloc(open->objects, sizeof(*t->log));
+	t->event_queue = calloc(open->objects, 2 * sizeof(*t->event_queue));
+	if (t->manifest == NULL || t->offsets == NULL || t->object == NULL ||
+		t->manifest_at == NULL || t->log == NULL || t->event_queue == NULL)
+		goto err;
+	ret = stream_init(&t->stream[STRAIT_STREAM_OBJECTS], open->stream_bytes,
+		open->symbol_bytes);
+	if (ret < 0)
+		goto err;
+	ret = stream_init(&t->stream[STRAIT_STREAM_MANIFEST], open->manifest_bytes,
+		open->symbol_bytes);
+	if (ret < 0)
+		goto err;
+	return t;
+err:
+	rx_transfer_destroy(t);
+	errno = -ret;
+	return NULL;
+}
+
+void rx_transfer_destroy(struct rx_transfer *t)
+{
+	if (t == NULL)
+		return;
+	for (int i = 0; i < STRAIT_STREAM_COUNT; i++)
+		free(t->stream[i].blocks);
+	free(t->manifest);
+	free(t->offsets);
+	free(t->object);
+	free(t->manifest_at);
+	free(t->log);
+	free(t->event_queue);
+	free(t);
+}
+
+void *rx_transfer_user(const struct rx_transfer *t)
+{
+	return t->user;
+}
+
+const struct session_open *rx_transfer_open(const struct rx_transfer *t)
+{
+	return &t->open;
+}
+
+const uint8_t *rx_transfer_manifest(const struct rx_transfer *t, size_t *len)
+{
+	*len = t->open.manifest_bytes;
+	return t->manifest;
+}
+
+uint32_t rx_transfer_objects(const struct rx_transfer *t)
+{
+	return t->open.objects;
+}
+
+int rx_transfer_entry(const struct rx_transfer *t, uint32_t object, struct manifest_entry *e)
+{
+	const uint8_t *p;
+
+	if (object >= t->open.objects)
+		return -EINVAL;
+	p = t->manifest + t->manifest_at[object];
+	return manifest_entry_decode(&p, t->manifest + t->open.manifest_bytes, e);
+}
+
+int rx_transfer_load_objects(struct rx_transfer *t)
+{
+	const uint8_t *p = t->manifest, *end = p + t->open.manifest_bytes;
+	const struct partition *part = &t->stream[STRAIT_STREAM_OBJECTS].part;
+
+	if (manifest_check(p, t->open.manifest_bytes, t->open.objects, t->open.stream_bytes) < 0)
+		return -EPROTO;
+	for (uint32_t i = 0; i < t->open.objects; i++) {
+		struct rx_object *o = &t->object[i];
+		struct manifest_entry e;
+
+		t->manifest_at[i] = (uint32_t)(p - t->manifest);
+		if (manifest_entry_decode(&p, end, &e) < 0)
+			return -EPROTO;
+		t->offsets[i + 1] = t->offsets[i] + e.length;
+		o->digest = e.digest;
+		o->flags = e.flags;
+		o->first_block = partition_block_of(part, t->offsets[i]);
+		o->last_block = partition_block_of(part, t->offsets[i + 1] - 1);
+		o->blocks_left = o->last_block - o->first_block + 1;
+	}
+	return 0;
+}
+
+uint32_t rx_symbol_object(struct rx_transfer *t, uint64_t at, uint32_t len, bool *single)
+{
+	uint32_t i =
+		span_find(t->offsets, t->open.objects, at, &t->stream[STRAIT_STREAM_OBJECTS].hint);
+
+	*single = at + len <= t->offsets[i + 1];
+	return i;
+}
+
+static bool is_stored(const struct rx_object *o)
+{
+	return o->state == RX_OBJECT_PLACED || o->state == RX_OBJECT_COMPLETE;
+}
+
+enum rx_placement rx_symbol_place(struct rx_transfer *t, uint8_t stream, uint64_t at, uint32_t len,
+	uint8_t **dst)
+{
+	bool single, stored = false;
+	uint32_t i;
+
+	if (stream == STRAIT_STREAM_MANIFEST) {
+		*dst = t->manifest + at;
+		return RX_PLACE_DIRECT;
+	}
+	i = rx_symbol_object(t, at, len, &single);
+	if (single) {
+		if (t->object[i].state == RX_OBJECT_UNPLACED)
+			return RX_PLACE_WAIT;
+		if (!is_stored(&t->object[i]))
+			return RX_PLACE_DISCARD;
+		*dst = t->object[i].data + (at - t->offsets[i]);
+		return RX_PLACE_DIRECT;
+	}
+	for (; i < t->open.objects && t->offsets[i] < at + len; i++) {
+		if (t->object[i].state == RX_OBJECT_UNPLACED)
+			return RX_PLACE_WAIT;
+		stored = stored || is_stored(&t->object[i]);
+	}
+	return stored ? RX_PLACE_SCATTER : RX_PLACE_DISCARD;
+}
+
+/* Walk the objects that [at, at + len) overlaps; copy from src, or to dst when src is NULL. */
+static void symbol_copy(struct rx_transfer *t, uint64_t at, uint32_t len, const uint8_t *src,
+	uint8_t *dst)
+{
+	uint32_t i =
+		span_find(t->offsets, t->open.objects, at, &t->stream[STRAIT_STREAM_OBJECTS].hint);
+
+	for (uint32_t done = 0; done < len; i++) {
+		uint64_t in = at + done - t->offsets[i];
+		uint64_t left = t->offsets[i + 1] - (at + done);
+		uint32_t n = left < len - done ? (uint32_t)left : len - done;
+
+		if (is_stored(&t->object[i])) {
+			if (src != NULL)
+				memcpy(t->object[i].data + in, src + done, n);
+			else
+				memcpy(dst + done, t->object[i].data + in, n);
+		}
+		done += n;
+	}
+}
+
+void rx_symbol_scatter(struct rx_transfer *t, uint8_t stream, uint64_t at, uint32_t len,
+	const uint8_t *src)
+{
+	if (stream == STRAIT_STREAM_MANIFEST)
+		memcpy(t->manifest + at, src, len);
+	else
+		symbol_copy(t, at, len, src, NULL);
+}
+
+uint8_t *rx_symbol_gather(struct rx_transfer *t, uint8_t stream, uint64_t at, uint32_t len,
+	uint8_t *bounce)
+{
+	uint8_t *p;
+	bool full = len == t->open.symbol_bytes;
+
+	if (full && rx_symbol_place(t, stream, at, len, &p) == RX_PLACE_DIRECT)
+		return p;
+	if (stream == STRAIT_STREAM_MANIFEST)
+		memcpy(bounce, t->manifest + at, len);
+	else
+		symbol_copy(t, at, len, NULL, bounce);
+	memset(bounce + len, 0, t->open.symbol_bytes - len);
+	return bounce;
+}
+
+bool rx_block_is_placed(struct rx_transfer *t, uint32_t block)
+{
+	struct rx_stream *s = &t->stream[STRAIT_STREAM_OBJECTS];
+	uint64_t at = partition_offset(&s->part, block, 0);
+	uint64_t end = partition_offset(&s->part, block, partition_k(&s->part, block));
+	uint32_t i = span_find(t->offsets, t->open.objects, at, &s->hint);
+
+	for (; i < t->open.objects && t->offsets[i] < end; i++)
+		if (t->object[i].state == RX_OBJECT_UNPLACED)
+			return false;
+	return true;
+}
+
+static uint32_t present_count(const struct rx_block *b)
+{
+	return (uint32_t)(__builtin_popcountll(b->present[0]) +
+		__builtin_popcountll(b->present[1]));
+}
+
+bool rx_block_is_full(const struct rx_block *b, uint32_t k)
+{
+	return present_count(b) == k;
+}
+
+uint32_t rx_block_missing(const struct rx_block *b, uint32_t k)
+{
+	uint32_t have = present_count(b);
+
+	if (!(b->flags & RX_BLOCK_NO_DECODE))
+		have += b->rows;
+	return have < k ? k - have : 0;
+}
+
+void rx_block_complete(struct rx_transfer *t, uint8_t stream, uint32_t block,
+	void (*done)(void *ctx, struct rx_transfer *t, uint32_t object), void *ctx)
+{
+	struct rx_stream *s = &t->stream[stream];
+	uint64_t at = partition_offset(&s->part, block, 0);
+	uint64_t end = partition_offset(&s->part, block, partition_k(&s->part, block));
+	uint32_t i;
+
+	s->blocks[block].flags |= RX_BLOCK_COMPLETE;
+	s->changed = true;
+	while (s->floor < s->part.blocks && s->blocks[s->floor].flags & RX_BLOCK_COMPLETE)
+		s->floor++;
+	if (stream == STRAIT_STREAM_MANIFEST)
+		return;
+	if (end > s->part.bytes)
+		end = s->part.bytes;
+	i = span_find(t->offsets, t->open.objects, at, &s->hint);
+	for (; i < t->open.objects && t->offsets[i] < end; i++) {
+		struct rx_object *o = &t->object[i];
+		uint64_t from = at > t->offsets[i] ? at : t->offsets[i];
+		uint64_t to = end < t->offsets[i + 1] ? end : t->offsets[i + 1];
+
+		if (o->state != RX_OBJECT_PLACED)
+			continue;
+		if (!rx_resume_has(o->resume, block - o->first_block)) {
+			uint64_t piece = digest_bytes(o->data + (from - t->offsets[i]), to - from);
+
+			o->digest_so_far ^= digest_shift(piece, t->offsets[i + 1] - to);
+			rx_resume_mark(o->resume, block - o->first_block);
+		}
+		if (--o->blocks_left == 0) {
+			o->state = RX_OBJECT_COMPLETE;
+			done(ctx, t, i);
+		}
+	}
+}
+
+void rx_object_drop(struct rx_transfer *t, uint32_t object,
+	void (*full)(void *ctx, struct rx_transfer *t, uint32_t block), void *ctx)
+{
+	struct rx_stream *s = &t->stream[STRAIT_STREAM_OBJECTS];
+	struct rx_object *o = &t->object[object];
+
+	o->state = RX_OBJECT_DROPPED;
+	o->data = NULL;
+	o->resume = NULL;
+	for (uint32_t block = o->first_block; block <= o->last_block; block++) {
+		struct rx_block *b = &s->blocks[block];
+		uint32_t k = partition_k(&s->part, block);
+
+		if (b->flags & RX_BLOCK_COMPLETE)
+			continue;
+		b->flags |= RX_BLOCK_NO_DECODE;
+		s->changed = true;
+		for (uint32_t esi = 0; esi < k; esi++) {
+			uint64_t at = partition_offset(&s->part, block, esi);
+			uint8_t *dst;
+
+			if (at >= t->offsets[object + 1])
+				break;
+			if (rx_symbol_place(t, STRAIT_STREAM_OBJECTS, at,
+				    partition_symbol_len(&s->part, at), &dst) == RX_PLACE_DISCARD)
+				b->present[esi / 64] |= UINT64_C(1) << (esi % 64);
+		}
+		if (rx_block_is_full(b, k))
+			full(ctx, t, block);
+	}
+}
+
+void rx_object_apply_resume(struct rx_transfer *t, uint32_t object,
+	void (*full)(void *ctx, struct rx_transfer *t, uint32_t block), void *ctx)
+{
+	struct rx_stream *s = &t->stream[STRAIT_STREAM_OBJECTS];
+	struct rx_object *o = &t->object[object];
+
+	if (!o->resumed)
+		return;
+	for (uint32_t block = o->first_block; block <= o->last_block; block++) {
+		struct rx_block *b = &s->blocks[block];
+		uint32_t k = partition_k(&s->part, block);
+
+		if (!rx_resume_has(o->resume, block - o->first_block) ||
+			b->flags & RX_BLOCK_COMPLETE)
+			continue;
+		for (uint32_t esi = 0; esi < k; esi++)
+			b->present[esi / 64] |= UINT64_C(1) << (esi % 64);
+		full(ctx, t, block);
+	}
+}
+
+uint64_t rx_object_prepare(struct rx_transfer *t, uint32_t object, uint8_t *data, void *resume,
+	bool resumed)
+{
+	const struct partition *part = &t->stream[STRAIT_STREAM_OBJECTS].part;
+	struct rx_object *o = &t->object[object];
+	uint64_t start = t->offsets[object], end = t->offsets[object + 1], kept = 0;
+	struct rx_resume_layout layout = {
+		.symbol_bytes = t->open.symbol_bytes,
+		.stream_bytes = t->open.stream_bytes,
+		.offset = start,
+		.length = end - start,
+		.digest = o->digest,
+	};
+
+	o->data = data;
+	o->resume = resume;
+	o->digest_so_far = 0;
+	o->resumed = rx_resume_open(resume, &layout, resumed);
+	for (uint32_t block = o->first_block; o->resumed && block <= o->last_block; block++) {
+		uint64_t at = partition_offset(part, block, 0);
+		uint64_t to = partition_offset(part, block, partition_k(part, block));
+
+		if (to > part->bytes)
+			to = part->bytes;
+		/*
+		 * A block shared with a neighbour comes anew: the symbol on the seam needs both objects,
+		 * and their have states are not tied to each other.
+		 */
+		if (at < start || to > end) {
+			rx_resume_clear(resume, block - o->first_block);
+			continue;
+		}
+		if (!rx_resume_has(resume, block - o->first_block))
+			continue;
+		o->digest_so_far ^=
+			digest_shift(digest_bytes(data + (at - start), to - at), end - to);
+		kept += to - at;
+	}
+	return kept;
+}

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/transport/session_pvt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What data packet goes next.
+ *
+ * Transfers in order of class, then deadline, then age. Within one: the manifest, then repair, then new
+ * source symbols. New symbols go out by groups of blocks. In the middle of a transfer a group is one block and
+ * carries no rows: a lost symbol is simply sent again, since there is time. In the last 1.25 round
+ * trips, and for urgent transfers from the start, a group is up to 64 blocks interleaved symbol by symbol,
+ * each with rows enough that it almost never waits for a repair round.
+ */
+
+enum {
+	LOOKAHEAD_MIN_BYTES = 16 << 20, /* objects are leased so far ahead of the cursor */
+};
+#define BLOCK_FAILURE_TARGET 1e-4 /* a tail block needs a repair round so often */
+
+int sender_init(struct session *s)
+{
+	struct sender *x = &s->tx;
+	size_t symbol = s->cfg.symbol_bytes;
+	int ret;
+
+	x->next_id = 1;
+	rtt_init(&x->rtt, s->cfg.rtt_hint_ns);
+	x->loss = s->cfg.loss_prior;
+	memcpy(x->limit, s->cfg.peer_credit, sizeof(x->limit));
+	rs_init(&x->rs);
+	ret = sentlog_init(&x->log, s->cfg.log_packets);
+	if (ret == 0)
+		ret = redundancy_init(&x->redundancy, BLOCK_FAILURE_TARGET);
+	if (ret < 0)
+		return ret;
+	x->cache_bytes =
+		aligned_alloc(64, (symbol * ROW_CACHE_BLOCKS * RS_BATCH_ROWS + 63) / 64 * 64);
+	x->gather_bytes = aligned_alloc(64, (symbol * STRAIT_BLOCK_SYMBOLS_MAX + 63) / 64 * 64);
+	return x->cache_bytes != NULL && x->gather_bytes != NULL ? 0 : -ENOMEM;
+}
+
+void sender_fini(struct session *s)
+{
+	sentlog_fini(&s->tx.log);
+	free(s->tx.cache_bytes);
+	free(s->tx.gather_bytes);
+}
+
+struct tx_transfer *sender_find(struct session *s, uint32_t id)
+{
+	for (uint32_t i = 0; i < s->tx.live; i++)
+		if (s->tx.slots[s->tx.order[i]]->id == id)
+			return s->tx.slots[s->tx.order[i]];
+	return NULL;
+}
+
+uint64_t sender_bdp_packets(const struct session *s)
+{
+	uint64_t line = 8 *
+		((uint64_t)s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES +
+			STRAIT_LINE_OVERHEAD_BYTES);
+	double seconds = (double)s->tx.rtt.smoothed_ns * 1e-9;
+
+	if (s->cfg.cap_bps == 0)
+		return s->tx.log.n_out;
+	return (uint64_t)((double)s->cfg.cap_bps / (double)line * seconds);
+}
+
+static uint64_t blocks_left(const struct tx_stream *s)
+{
+	return s->part.blocks - s->group_first;
+}
+
+bool sender_is_late(const struct session *s, const struct tx_transfer *t)
+{
+	const struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+	uint64_t bdp = sender_bdp_packets(s);
+
+	return t->class_ == STRAIT_CLASS_URGENT ||
+		blocks_left(st) * st->part.large <= bdp + bdp / 4 + st->part.large;
+}
+
+bool sender_is_drained(const struct tx_transfer *t)
+{
+	for (int i = 0; i < STRAIT_STREAM_COUNT; i++)
+		if (blocks_left(&t->stream[i]) > 0 || t->stream[i].queue_len > 0)
+			return false;
+	return true;
+}
+
+void sender_block_repair(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block)
+{
+	struct tx_block *b = &t->stream[stream].blocks[block];
+
+	if (!(b->flags & TX_BLOCK_REPAIRED)) {
+		b->flags |= TX_BLOCK_REPAIRED;
+		COUNT(s, tx_repair_rounds);
+	}
+	tx_queue_push(&t->stream[stream], block);
+}
+
+static uint64_t block_bytes(const struct partition *p, uint32_t block)
+{
+	uint64_t at = partition_offset(p, block, 0);
+	uint64_t end = partition_offset(p, block, partition_k(p, block));
+
+	return (end < p->bytes ? end : p->bytes) - at;
+}
+
+void sender_block_done(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block)
+{
+	struct tx_stream *st = &t->stream[stream];
+
+	if (st->blocks[block].flags & TX_BLOCK_DONE)
+		return;
+	st->blocks[block].flags |= TX_BLOCK_DONE;
+	st->blocks_done++;
+	if (stream == STRAIT_STREAM_OBJECTS) {
+		st->bytes_done += block_bytes(&st->part, block);
+		s->tx.delivered_bytes += block_bytes(&st->part, block);
+	}
+}
+
+void sender_block_reopen(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block)
+{
+	struct tx_stream *st = &t->stream[stream];
+
+	if (!(st->blocks[block].flags & TX_BLOCK_DONE))
+		return;
+	st->blocks[block].flags &= (uint8_t)~TX_BLOCK_DONE;
+	st->blocks_done--;
+	if (stream == STRAIT_STREAM_OBJECTS) {
+		st->bytes_done -= block_bytes(&st->part, block);
+		s->tx.delivered_bytes -= block_bytes(&st->part, block);
+	}
+}
+
+/* Ask for the objects that come up within the lookahead. */
+void sender_want(struct session *s, struct tx_transfer *t)
+{
+	struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+	uint64_t ahead = 2 * sender_bdp_packets(s) * s->cfg.symbol_bytes, at = st->part.bytes;
+
+	if (ahead < LOOKAHEAD_MIN_BYTES)
+		ahead = LOOKAHEAD_MIN_BYTES;
+	if (st->group_first < st->part.blocks)
+		at = partition_offset(&st->part, st->group_first, 0);
+	while (t->want < t->objects && t->offsets[t->want] <= at + ahead)
+		t->want++;
+	if (t->want > t->want_told)
+		session_tx_event(s, t);
+}
+
+static void object_event(struct session *s, struct tx_transfer *t, uint32_t object)
+{
+	t->event_queue[(t->event_head + t->event_len++) % t->objects] = object;
+	session_tx_event(s, t);
+}
+
+/* An object's state changed to GONE or FINAL: bring its started blocks in line. */
+void sender_object_over(struct session *s, struct tx_transfer *t, uint32_t object)
+{
+	struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+	uint32_t block = partition_block_of(&st->part, t->offsets[object]);
+	uint32_t last = partition_block_of(&st->part, t->offsets[object + 1] - 1);
+	bool committed = t->object[object].state == TX_OBJECT_FINAL &&
+		t->object[object].status == STRAIT_STATUS_COMMITTED;
+
+	for (; block <= last; block++) {
+		struct tx_block *b = &st->blocks[block];
+		uint32_t k = partition_k(&st->part, block);
+
+		if (committed) {
+			sender_block_done(s, t, STRAIT_STREAM_OBJECTS, block);
+			continue;
+		}
+		if (!(b->flags & TX_BLOCK_STARTED))
+			continue;
+		tx_block_apply_objects(t, block);
+		if (tx_block_is_covered(b, k)) {
+			sender_block_done(s, t, STRAIT_STREAM_OBJECTS, block);
+			continue;
+		}
+		sender_block_reopen(s, t, STRAIT_STREAM_OBJECTS, block);
+		if (tx_block_deficit(b, k) > 0)
+			tx_queue_push(st, block);
+	}
+	sender_touch(s);
+}
+
+void sender_object_final(struct session *s, struct tx_transfer *t, uint32_t object, uint8_t status)
+{
+	struct tx_object *o = &t->object[object];
+
+	if (o->state == TX_OBJECT_FINAL)
+		return;
+	if (o->state == TX_OBJECT_GONE)
+		t->n_gone--;
+	o->state = TX_OBJECT_FINAL;
+	o->status = status;
+	o->data = NULL;
+	t->objects_final++;
+	sender_object_over(s, t, object);
+	object_event(s, t, object);
+}
+
+static void credit_charge(struct session *s, struct tx_transfer *t, uint64_t bytes,
+	uint32_t objects)
+{
+	s->tx.used[t->class_].bytes += bytes - t->credit_bytes;
+	s->tx.used[t->class_].objects += objects - t->credit_objects;
+	t->credit_bytes = bytes;
+	t->credit_objects = objects;
+}
+
+static void order_remove(struct sender *x, uint16_t slot)
+{
+	uint32_t i = 0;
+
+	while (i < x->live && x->order[i] != slot)
+		i++;
+	memmove(&x->order[i], &x->order[i + 1], (x->live - i - 1) * sizeof(x->order[0]));
+	x->live--;
+	x->slots[slot] = NULL;
+}
+
+void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool tell_peer)
+{
+	struct sender *x = &s->tx;
+
+	for (uint32_t i = 0; i < t->objects; i++) {
+		struct tx_object *o = &t->object[i];
+
+		if (o->state == TX_OBJECT_FINAL)
+			continue;
+		if (o->state != TX_OBJECT_GONE)
+			o->status = status;
+		o->state = TX_OBJECT_FINAL;
+		o->data = NULL;
+		t->objects_final++;
+		object_event(s, t, i);
+	}
+	if (t->opened)
+		credit_charge(s, t, tx_transfer_bytes(t), t->objects);
+	if (tell_peer && t->opened) {
+		uint32_t i = x->n_closing < CLOSING_MAX ? x->n_closing++ : 0;
+
+		x->closing[i].id = t->id;
+		x->closing[i].status = status;
+		x->closing[i].tries = 0;
+		x->closing[i].due_ns = 0;
+	}
+	order_remove(x, t->slot);
+	t->closed = true;
+	t->close_status = status;
+	t->tell_closed = true;
+	session_tx_event(s, t);
+	control_touch(s);
+	sender_touch(s);
+}
+
+static bool is_before(const struct tx_transfer *a, const struct tx_transfer *b)
+{
+	uint64_t da = a->deadline_ms != 0 ? a->deadline_ms : UINT64_MAX;
+	uint64_t db = b->deadline_ms != 0 ? b->deadline_ms : UINT64_MAX;
+
+	if (a->class_ != b->class_)
+		return a->class_ < b->class_;
+	return da < db;
+}
+
+int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t)
+{
+	struct sender *x = &s->tx;
+	uint16_t slot = 0;
+	uint32_t i;
+
+	if (s->dead || x->live == SESSION_TRANSFERS_MAX || t->symbol_bytes > s->cfg.symbol_bytes)
+		return -ENOSPC;
+	while (x->slots[slot] != NULL)
+		slot++;
+	t->slot = slot;
+	t->id = x->next_id++;
+	t->open_due_ns = now_ns;
+	x->slots[slot] = t;
+	for (i = x->live; i > 0 && is_before(t, x->slots[x->order[i - 1]]); i--)
+		x->order[i] = x->order[i - 1];
+	x->order[i] = slot;
+	x->live++;
+	control_touch(s);
+	sender_touch(s);
+	sender_want(s, t);
+	if (t->objects_final == t->objects)
+		sender_close(s, t, STRAIT_STATUS_COMMITTED, false);
+	return 0;
+}
+
+void session_tx_object_ready(struct session *s, struct tx_transfer *t, uint32_t object,
+	const uint8_t *data)
+{
+	if (t->closed || object >= t->objects || t->object[object].state != TX_OBJECT_WAITING)
+		return;
+	t->object[object].state = TX_OBJECT_READY;
+	t->object[object].data = data;
+	sender_touch(s);
+}
+
+void session_tx_object_gone(struct session *s, struct tx_transfer *t, uint32_t object,
+	uint8_t status)
+{
+	if (t->closed || object >= t->objects || t->object[object].state >= TX_OBJECT_GONE)
+		return;
+	t->object[object].state = TX_OBJECT_GONE;
+	t->object[object].status = status;
+	t->object[object].data = NULL;
+	t->n_gone++;
+	t->withdraw_due_ns = 0;
+	sender_object_over(s, t, object);
+	control_touch(s);
+}
+
+void session_tx_cancel(struct session *s, struct tx_transfer *t, uint8_t status)
+{
+	if (!t->closed)
+		sender_close(s, t, status, true);
+}
+
+/* How many blocks from group_first on may start: bytes leased, credit left. */
+static uint32_t group_limit(struct session *s, struct tx_transfer *t, uint32_t want)
+{
+	struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+	const struct session_credit *limit = &s->tx.limit[t->class_];
+	struct session_credit *used = &s->tx.used[t->class_];
+	uint32_t n = 0;
+
+	t->blocked_credit = t->blocked_source = false;
+	for (; n < want; n++) {
+		uint32_t block = st->group_first + n, first, last;
+		uint64_t end =
+			partition_offset(&st->part, block, 0) + block_bytes(&st->part, block);
+
+		tx_block_objects(t, block, &first, &last);
+		if (used->bytes + (end - t->credit_bytes) > limit->bytes ||
+			used->objects + (last + 1 - t->credit_objects) > limit->objects) {
+			t->blocked_credit = true;
+			break;
+		}
+		for (; first <= last && t->object[first].state != TX_OBJECT_WAITING; first++)
+			;
+		if (first <= last) {
+			t->blocked_source = true;
+			break;
+		}
+		credit_charge(s, t, end, last + 1);
+	}
+	return n;
+}
+
+static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream)
+{
+	struct tx_stream *st = &t->stream[stream];
+	bool late = stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t);
+	uint32_t n = late ? ROW_CACHE_BLOCKS : 1;
+
+	if (n > blocks_left(st))
+		n = (uint32_t)blocks_left(st);
+	if (stream == STRAIT_STREAM_OBJECTS) {
+		sender_want(s, t);
+		n = group_limit(s, t, n);
+	}
+	if (n == 0) {
+		if (t->blocked_credit)
+			COUNT(s, tx_blocked_credit);
+		if (t->blocked_source)
+			COUNT(s, tx_blocked_source);
+		return false;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t block = st->group_first + i, k = partition_k(&st->part, block);
+		struct tx_block *b = &st->blocks[block];
+
+		b->flags |= TX_BLOCK_STARTED;
+		if (stream == STRAIT_STREAM_OBJECTS)
+			tx_block_apply_objects(t, block);
+		if (tx_block_is_covered(b, k))
+			sender_block_done(s, t, stream, block);
+		if (late)
+			b->flags |= TX_BLOCK_TAIL;
+		if (late && !(b->flags & TX_BLOCK_NO_ROWS))
+			b->planned = (uint8_t)redundancy_rows(&s->tx.redundancy, k, s->tx.loss);
+	}
+	st->group_count = n;
+	st->group_esi = st->group_at = 0;
+	return true;
+}
+
+static uint8_t packet_type(uint8_t stream)
+{
+	return stream == STRAIT_STREAM_MANIFEST ? STRAIT_PACKET_MANIFEST : STRAIT_PACKET_DATA;
+}
+
+/* Seal one symbol and note it in the log and in its block. */
+static size_t symbol_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi, const uint8_t *bytes, uint32_t len, uint8_t flags, uint8_t *buf)
+{
+	struct tx_stream *st = &t->stream[stream];
+	struct tx_block *b = &st->blocks[block];
+	struct packet_header h = {
+		.type = packet_type(stream),
+		.flags = flags | (b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0),
+		.esi = (uint8_t)esi,
+		.transfer = t->id,
+		.block = block,
+	};
+	struct sent_packet *sent;
+	bool source = esi < partition_k(&st->part, block);
+
+	sentlog_make_room(&s->tx.log, feedback_lost, s);
+	sent = sentlog_add(&s->tx.log, s->next_pn, true);
+	sent->time_ns = s->now_ns;
+	sent->transfer = t->id;
+	sent->block = block;
+	sent->slot = t->slot;
+	sent->kind = source ? SENT_SOURCE : SENT_REPAIR;
+	sent->stream = stream;
+	sent->esi = (uint8_t)esi;
+	sent->epoch = b->epoch;
+	b->last_pn = s->next_pn;
+	if (source)
+		b->flying[esi / 64] |= UINT64_C(1) << (esi % 64);
+	else
+		b->rows_flying++;
+	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
+	return session_seal(s, &h, buf, bytes, len);
+}
+
+/* The bytes of a repair symbol, made in batches and cached. NULL: cannot be made. */
+static const uint8_t *row_bytes(struct session *s, struct tx_transfer *t, uint8_t stream,
+	uint32_t block, uint32_t row, uint32_t batch)
+{
+	struct tx_stream *st = &t->stream[stream];
+	struct row_cache *c = &s->tx.cache[block % ROW_CACHE_BLOCKS];
+	size_t symbol = st->part.symbol_bytes;
+	uint8_t *at = s->tx.cache_bytes +
+		(size_t)(block % ROW_CACHE_BLOCKS) * RS_BATCH_ROWS * s->cfg.symbol_bytes;
+	const uint8_t *src[STRAIT_BLOCK_SYMBOLS_MAX];
+	uint32_t k = partition_k(&st->part, block);
+	uint8_t *dst[RS_BATCH_ROWS];
+
+	if (c->transfer == t->id && c->block == block && c->stream == stream && row >= c->first &&
+		row < (uint32_t)c->first + c->rows)
+		return at + (row - c->first) * symbol;
+	if (stream == STRAIT_STREAM_OBJECTS && !tx_block_is_readable(t, block))
+		return NULL;
+	if (batch > RS_BATCH_ROWS)
+		batch = RS_BATCH_ROWS;
+	if (batch == 0)
+		batch = 1;
+	if (k + row + batch > STRAIT_ESI_COUNT)
+		batch = STRAIT_ESI_COUNT - k - row;
+	for (uint32_t j = 0; j < k; j++)
+		src[j] = tx_symbol(t, stream, block, j, true, s->tx.gather_bytes + j * symbol);
+	for (uint32_t r = 0; r < batch; r++)
+		dst[r] = at + r * symbol;
+	if (rs_encode(&s->tx.rs, k, row, batch, symbol, src, dst) < 0)
+		return NULL;
+	c->transfer = t->id;
+	c->block = block;
+	c->stream = stream;
+	c->first = (uint8_t)row;
+	c->rows = (uint8_t)batch;
+	return at;
+}
+
+static size_t source_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi, uint8_t flags, uint8_t *buf)
+{
+	struct tx_stream *st = &t->stream[stream];
+	uint64_t at = partition_offset(&st->part, block, esi);
+
+	return symbol_send(s, t, stream, block, esi,
+		tx_symbol(t, stream, block, esi, false, s->tx.gather_bytes),
+		partition_symbol_len(&st->part, at), flags, buf);
+}
+
+/* A new row, or 0 when the block has no more or may have none. */
+static size_t row_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t batch, uint8_t flags, uint8_t *buf)
+{
+	struct tx_stream *st = &t->stream[stream];
+	struct tx_block *b = &st->blocks[block];
+	uint32_t k = partition_k(&st->part, block);
+	const uint8_t *bytes;
+
+	if (b->flags & TX_BLOCK_NO_ROWS || k + b->next_row >= STRAIT_ESI_COUNT)
+		return 0;
+	bytes = row_bytes(s, t, stream, block, b->next_row, batch);
+	if (bytes == NULL)
+		return 0;
+	COUNT(s, tx_repair);
+	return symbol_send(s, t, stream, block, k + b->next_row++, bytes, st->part.symbol_bytes,
+		flags, buf);
+}
+
+/* One packet of repair for the block at the head of the queue; 0: nothing to repair. */
+static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf)
+{
+	struct tx_stream *st = &t->stream[stream];
+	bool late = stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t);
+	uint32_t block;
+
+	while (tx_queue_peek(st, &block)) {
+		struct tx_block *b = &st->blocks[block];
+		uint32_t k = partition_k(&st->part, block);
+		int deficit = tx_block_deficit(b, k), lost;
+		size_t len = 0;
+		uint8_t flags;
+
+		if (b->flags & TX_BLOCK_DONE || (b->repair_left == 0 && deficit <= 0)) {
+			b->repair_left = 0;
+			tx_queue_pop(st, &block);
+			continue;
+		}
+		if (b->repair_left == 0) {
+			uint32_t n = (uint32_t)deficit;
+
+			if (late)
+				n += redundancy_rows(&s->tx.redundancy, n, s->tx.loss);
+			b->repair_left = n > 128 ? 128 : (uint8_t)n;
+		}
+		if (late)
+			b->flags |= TX_BLOCK_TAIL;
+		flags = b->repair_left == 1 ? STRAIT_FLAG_END_OF_BLOCK : 0;
+		lost = tx_block_lost_symbol(b, k);
+		if (late || lost < 0)
+			len = row_send(s, t, stream, block, b->repair_left, flags, buf);
+		if (len == 0 && lost >= 0) {
+			COUNT(s, tx_resend);
+			len = source_send(s, t, stream, block, (uint32_t)lost, flags, buf);
+		}
+		if (len == 0) {
+			/* Everything is in flight: what gets lost of it queues the block again. */
+			b->repair_left = 0;
+			tx_queue_pop(st, &block);
+			continue;
+		}
+		b->repair_left--;
+		tx_queue_pop(st, &block);
+		if (b->repair_left > 0 || tx_block_deficit(b, k) > 0)
+			tx_queue_push(st,
+				block); /* round robin: one burst does not hit one block */
+		return len;
+	}
+	return 0;
+}
+
+/* The next planned symbol of the current group; 0: the group is finished. */
+static size_t group_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf)
+{
+	struct tx_stream *st = &t->stream[stream];
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < st->group_count; i++) {
+		uint32_t block = st->group_first + i;
+		uint32_t n = partition_k(&st->part, block) + st->blocks[block].planned;
+
+		most = n > most ? n : most;
+	}
+	for (; st->group_esi < most; st->group_esi++, st->group_at = 0) {
+		while (st->group_at < st->group_count) {
+			uint32_t block = st->group_first + st->group_at++, esi = st->group_esi;
+			struct tx_block *b = &st->blocks[block];
+			uint32_t k = partition_k(&st->part, block);
+			uint8_t flags = esi + 1 == k + b->planned ? STRAIT_FLAG_END_OF_BLOCK : 0;
+			size_t len;
+
+			if (b->flags & TX_BLOCK_DONE || esi >= k + b->planned)
+				continue;
+			if (esi >= k) {
+				len = row_send(s, t, stream, block, k + b->planned - esi, flags,
+					buf);
+				if (len != 0)
+					return len;
+				continue;
+			}
+			if ((b->acked[esi / 64] | b->flying[esi / 64]) >> (esi % 64) & 1)
+				continue;
+			COUNT(s, tx_source);
+			return source_send(s, t, stream, block, esi, flags, buf);
+		}
+	}
+	/* Losses known by now were left to the planned rows; see what those did not cover. */
+	for (uint32_t i = 0; i < st->group_count; i++) {
+		uint32_t block = st->group_first + i;
+		struct tx_block *b = &st->blocks[block];
+
+		if (!(b->flags & TX_BLOCK_DONE) &&
+			tx_block_deficit(b, partition_k(&st->part, block)) > 0)
+			sender_block_repair(s, t, stream, block);
+	}
+	st->group_first += st->group_count;
+	st->group_count = 0;
+	return 0;
+}
+
+static size_t stream_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf)
+{
+	struct tx_stream *st = &t->stream[stream];
+	size_t len = repair_send(s, t, stream, buf);
+
+	while (len == 0 && blocks_left(st) > 0) {
+		if (st->group_count == 0 && !group_begin(s, t, stream))
+			return 0;
+		len = group_send(s, t, stream, buf);
+	}
+	if (len == 0)
+		len = repair_send(s, t, stream, buf); /* what the end of a group found short */
+	return len;
+}
+
+size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
+{
+	struct sender *x = &s->tx;
+
+	(void)cap; /* session_send() made sure that a symbol fits */
+	if (x->idle || x->probing || !session_may_send_data(s))
+		return 0;
+	if (sentlog_full(&x->log)) {
+		COUNT(s, tx_blocked_log);
+		x->idle = true;
+		return 0;
+	}
+	for (uint32_t i = 0; i < x->live; i++) {
+		struct tx_transfer *t = x->slots[x->order[i]];
+		size_t len;
+
+		if (!t->opened)
+			continue;
+		len = stream_send(s, t, STRAIT_STREAM_MANIFEST, buf);
+		if (len == 0)
+			len = stream_send(s, t, STRAIT_STREAM_OBJECTS, buf);
+		if (len != 0)
+			return len;
+	}
+	x->idle = true;
+	return 0;
+}
+
+uint64_t sender_next_ns(struct session *s)
+{
+	if (s->tx.idle || s->tx.probing || s->tx.live == 0 || !session_may_send_data(s))
+		return UINT64_MAX;
+	return s->now_ns;
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/transport/session_pvt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	DEFAULT_LOG_PACKETS = 131072,
+	DEFAULT_WINDOW_PACKETS = 131072,
+	DEFAULT_SCRATCH_SLOTS = 4096,
+	DEFAULT_ROW_SLOTS = 4096,
+	REKEY_S = 60,
+};
+
+static void config_defaults(struct session_config *c)
+{
+	if (c->rtt_hint_ns == 0)
+		c->rtt_hint_ns = 100 * NS_PER_MS;
+	if (c->loss_prior < 0)
+		c->loss_prior = 0.01;
+	if (c->log_packets == 0)
+		c->log_packets = DEFAULT_LOG_PACKETS;
+	if (c->window_packets == 0)
+		c->window_packets = DEFAULT_WINDOW_PACKETS;
+	if (c->scratch_slots == 0)
+		c->scratch_slots = DEFAULT_SCRATCH_SLOTS;
+	if (c->row_slots == 0)
+		c->row_slots = DEFAULT_ROW_SLOTS;
+	if (c->idle_timeout_ns == 0)
+		c->idle_timeout_ns = 120 * NS_PER_S;
+}
+
+struct session *session_create(const struct session_config *cfg)
+{
+	struct session *s;
+	int ret;
+
+	if (cfg->symbol_bytes < STRAIT_SYMBOL_BYTES_MIN ||
+		cfg->symbol_bytes > STRAIT_SYMBOL_BYTES_MAX || cfg->queue >= STRAIT_QUEUES_MAX ||
+		cfg->direction > STRAIT_DIR_RESPONDER || cfg->aead == NULL ||
+		cfg->peer_session == 0 || cfg->own_session == 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	s = aligned_alloc(64, (sizeof(*s) + 63) / 64 * 64);
+	if (s == NULL)
+		return NULL;
+	memset(s, 0, sizeof(*s));
+	s->cfg = *cfg;
+	config_defaults(&s->cfg);
+	s->tx_events_tail = &s->tx_events;
+	s->rx_events_tail = &s->rx_events;
+	s->token = cfg->seed * UINT64_C(0x9e3779b97f4a7c15) ^ UINT64_C(0xd1b54a32d192ed03);
+	pacer_init(&s->pacer, s->cfg.cap_bps,
+		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+	ret = key_tx_init(&s->tx_keys, cfg->aead, cfg->secret, cfg->direction, cfg->queue);
+	if (ret == 0)
+		ret = key_rx_init(&s->rx_keys, cfg->aead, cfg->secret, !cfg->direction, cfg->queue);
+	if (ret == 0)
+		ret = sender_init(s);
+	if (ret == 0)
+		ret = receiver_init(s);
+	explicit_bzero(s->cfg.secret, sizeof(s->cfg.secret));
+	if (ret < 0) {
+		session_destroy(s);
+		errno = -ret;
+		return NULL;
+	}
+	return s;
+}
+
+void session_destroy(struct session *s)
+{
+	if (s == NULL)
+		return;
+	sender_fini(s);
+	receiver_fini(s);
+	key_tx_fini(&s->tx_keys);
+	key_rx_fini(&s->rx_keys);
+	explicit_bzero(s, sizeof(*s));
+	free(s);
+}
+
+static void clock_advance(struct session *s, uint64_t now_ns)
+{
+	if (s->started_ns == 0) {
+		s->started_ns = now_ns;
+		s->authentic_ns = now_ns;
+		s->generation_ns = now_ns;
+		s->challenge_due_ns = now_ns;
+		s->tx.report_ns = now_ns;
+	}
+	if (now_ns > s->now_ns)
+		s->now_ns = now_ns;
+}
+
+uint64_t session_rto_ns(const struct session *s)
+{
+	const struct rtt *r = &s->tx.rtt;
+	uint64_t rto = r->smoothed_ns + 4 * r->variation_ns + 2 * s->rx.interval_ns;
+
+	if (!r->measured)
+		rto = s->cfg.rtt_hint_ns + s->cfg.rtt_hint_ns / 2;
+	return rto < 5 * NS_PER_MS ? 5 * NS_PER_MS : rto;
+}
+
+/* Enter the next key generation, when it is time and the peer is known to follow. */
+static void generation_roll(struct session *s)
+{
+	uint64_t g = s->tx_keys.slot.generation;
+
+	if (s->next_pn >> STRAIT_GENERATION_SHIFT > g) {
+		/* The caller made sure that generation g was acknowledged. */
+		if (key_tx_advance(&s->tx_keys) == 0)
+			COUNT(s, tx_generations);
+		s->generation_ns = s->now_ns;
+		return;
+	}
+	if (s->now_ns - s->generation_ns < REKEY_S * NS_PER_S || !s->tx.any_acked ||
+		s->tx.acked_generation != g || s->next_pn == g << STRAIT_GENERATION_SHIFT)
+		return;
+	if (key_tx_advance(&s->tx_keys) < 0)
+		return;
+	COUNT(s, tx_generations);
+	s->next_pn = (g + 1) << STRAIT_GENERATION_SHIFT;
+	s->generation_ns = s->now_ns;
+}
+
+/* Packet numbers left in this generation, when the next may not be entered yet. */
+static uint64_t numbers_left(const struct session *s)
+{
+	uint64_t g = s->tx_keys.slot.generation;
+
+	if (s->tx.any_acked && s->tx.acked_generation >= g)
+		return UINT64_MAX;
+	return ((g + 1) << STRAIT_GENERATION_SHIFT) - s->next_pn;
+}
+
+bool session_may_send_data(struct session *s)
+{
+	return s->up && !s->dead && numbers_left(s) > CONTROL_RESERVE;
+}
+
+size_t session_seal(struct session *s, struct packet_header *h, uint8_t *buf, const uint8_t *src,
+	size_t len)
+{
+	uint8_t nonce[STRAIT_IV_BYTES];
+
+	h->session = s->cfg.peer_session;
+	h->queue = s->cfg.queue;
+	h->packet_number = s->next_pn++;
+	packet_header_encode(h, buf);
+	key_nonce(s->tx_keys.slot.iv, h->packet_number, nonce);
+	aead_seal(&s->tx_keys.slot.aead, nonce, buf, STRAIT_HEADER_BYTES, src, len,
+		buf + STRAIT_HEADER_BYTES, buf + STRAIT_HEADER_BYTES + len);
+	return STRAIT_OVERHEAD_BYTES + len;
+}
+
+size_t session_send(struct session *s, uint64_t now_ns, uint8_t *buf, size_t cap)
+{
+	size_t len;
+
+	clock_advance(s, now_ns);
+	if (s->dead || cap < (size_t)s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES)
+		return 0;
+	feedback_timer(s);
+	if (pacer_next_ns(&s->pacer) > now_ns || numbers_left(s) == 0)
+		return 0;
+	generation_roll(s);
+	len = control_send(s, buf, cap);
+	if (len == 0)
+		len = sender_send(s, buf, cap);
+	if (len == 0)
+		return 0;
+	COUNT(s, tx_packets);
+	COUNT_ADD(s, tx_bytes, len);
+	pacer_take(&s->pacer, now_ns, (uint32_t)len + STRAIT_LINE_OVERHEAD_BYTES);
+	return len;
+}
+
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+uint64_t session_next(struct session *s, uint64_t now_ns)
+{
+	uint64_t work, pace;
+
+	clock_advance(s, now_ns);
+	if (s->dead)
+		return UINT64_MAX;
+	work = min_u64(control_next_ns(s), sender_next_ns(s));
+	pace = pacer_next_ns(&s->pacer);
+	if (work < pace)
+		work = pace;
+	return min_u64(work,
+		min_u64(feedback_next_ns(s), s->authentic_ns + s->cfg.idle_timeout_ns));
+}
+
+static int open_control(struct session *s, const struct packet_header *h, struct key_slot *key,
+	const uint8_t *packet, size_t len)
+{
+	size_t n = len - STRAIT_OVERHEAD_BYTES;
+	uint8_t nonce[STRAIT_IV_BYTES];
+
+	key_nonce(key->iv, h->packet_number, nonce);
+	if (n > STRAIT_SYMBOL_BYTES_MAX ||
+		aead_open(&key->aead, nonce, packet, STRAIT_HEADER_BYTES,
+			packet + STRAIT_HEADER_BYTES, n, packet + len - STRAIT_TAG_BYTES,
+			s->rx.bounce) < 0) {
+		COUNT(s, rx_auth);
+		return -EBADMSG;
+	}
+	if (!pnwindow_mark(&s->rx.window, h->packet_number)) {
+		COUNT(s, rx_replay);
+		return -EALREADY;
+	}
+	key_rx_used(&s->rx_keys, h->packet_number >> STRAIT_GENERATION_SHIFT);
+	s->authentic_ns = s->now_ns;
+	COUNT(s, rx_packets);
+	COUNT_ADD(s, rx_bytes, len);
+	if (s->rx.window.newest == h->packet_number)
+		s->rx.newest_ns = s->now_ns;
+	report_control_seen(s);
+	if (h->flags & STRAIT_FLAG_REPORT)
+		s->rx.pending = s->rx.now = true;
+	if (control_recv(s, s->rx.bounce, n) < 0) {
+		COUNT(s, rx_frame);
+		return -EPROTO;
+	}
+	COUNT(s, rx_control);
+	return 0;
+}
+
+int session_recv(struct session *s, uint64_t now_ns, const uint8_t *packet, size_t len)
+{
+	struct packet_header h;
+	struct key_slot *key;
+	int ret;
+
+	clock_advance(s, now_ns);
+	if (s->dead)
+		return -ESHUTDOWN;
+	ret = packet_header_decode(packet, len, &h);
+	if (ret < 0) {
+		if (ret == -EMSGSIZE)
+			COUNT(s, rx_short);
+		else
+			COUNT(s, rx_version);
+		return ret;
+	}
+	if (h.session != s->cfg.own_session) {
+		COUNT(s, rx_session);
+		return -ENOENT;
+	}
+	if (h.queue != s->cfg.queue) {
+		COUNT(s, rx_queue);
+		return -ECHRNG;
+	}
+	key = key_rx_find(&s->rx_keys, h.packet_number >> STRAIT_GENERATION_SHIFT);
+	if (key == NULL) {
+		COUNT(s, rx_generation);
+		return -EKEYEXPIRED;
+	}
+	if (h.type == STRAIT_PACKET_CONTROL)
+		return open_control(s, &h, key, packet, len);
+	return receiver_symbol(s, &h, key, packet, len);
+}
+
+void session_tx_event(struct session *s, struct tx_transfer *t)
+{
+	if (t->linked)
+		return;
+	t->linked = true;
+	t->event_next = NULL;
+	*s->tx_events_tail = t;
+	s->tx_events_tail = &t->event_next;
+}
+
+void session_rx_event(struct session *s, struct rx_transfer *t)
+{
+	if (t->linked)
+		return;
+	t->linked = true;
+	t->event_next = NULL;
+	*s->rx_events_tail = t;
+	s->rx_events_tail = &t->event_next;
+}
+
+/* One event of a transfer; NONE when it has no more. */
+static void tx_poll(struct tx_transfer *t, struct session_event *ev)
+{
+	ev->tx = t;
+	if (t->tell_opened) {
+		t->tell_opened = false;
+		ev->type = SESSION_EVENT_TX_OPENED;
+		ev->status = t->close_status;
+	} else if (t->want_told < t->want && !t->closed) {
+		t->want_told = t->want;
+		ev->type = SESSION_EVENT_TX_WANT;
+		ev->object = t->want;
+	} else if (t->event_len > 0) {
+		ev->type = SESSION_EVENT_TX_OBJECT;
+		ev->object = t->event_queue[t->event_head];
+		ev->status = t->object[ev->object].status;
+		t->event_head = (t->event_head + 1) % t->objects;
+		t->event_len--;
+	} else if (t->tell_closed) {
+		t->tell_closed = false;
+		ev->type = SESSION_EVENT_TX_CLOSED;
+		ev->status = t->close_status;
+	}
+}
+
+static void rx_poll(struct rx_transfer *t, struct session_event *ev)
+{
+	ev->rx = t;
+	if (t->closed) {
+		/* What happened to single objects no longer matters: all that is unfinished ends with it. */
+		t->tell_manifest = false;
+		t->event_len = 0;
+	}
+	if (t->tell_manifest) {
+		t->tell_manifest = false;
+		ev->type = SESSION_EVENT_RX_MANIFEST;
+	} else if (t->event_len > 0) {
+		uint64_t e = t->event_queue[t->event_head];
+		const struct rx_object *o = &t->object[e >> 1];
+
+		t->event_head = (t->event_head + 1) % (2 * t->open.objects);
+		t->event_len--;
+		ev->object = (uint32_t)(e >> 1);
+		if (e & 1) {
+			ev->type = SESSION_EVENT_RX_WITHDRAWN;
+			ev->status = o->status;
+		} else {
+			ev->type = SESSION_EVENT_RX_OBJECT;
+			ev->status =
+				o->flags & STRAIT_MANIFEST_DIGEST && o->digest != o->digest_so_far
+				? STRAIT_STATUS_DIGEST
+				: STRAIT_STATUS_COMMITTED;
+		}
+	} else if (t->tell_closed) {
+		t->tell_closed = false;
+		ev->type = SESSION_EVENT_RX_CLOSED;
+		ev->status = t->close_status;
+	}
+}
+
+static bool open_poll(struct session *s, struct session_event *ev)
+{
+	for (uint32_t i = 0; i < SESSION_TRANSFERS_MAX; i++) {
+		struct rx_slot *slot = &s->rx.slots[i];
+
+		if (!slot->used || slot->told)
+			continue;
+		slot->told = true;
+		ev->type = SESSION_EVENT_RX_OPEN;
+		ev->open = slot->open;
+		return true;
+	}
+	return false;
+}
+
+bool session_poll(struct session *s, struct session_event *ev)
+{
+	memset(ev, 0, sizeof(*ev));
+	if (s->tell_up) {
+		s->tell_up = false;
+		ev->type = SESSION_EVENT_UP;
+		return true;
+	}
+	while (s->tx_events != NULL) {
+		struct tx_transfer *t = s->tx_events;
+
+		tx_poll(t, ev);
+		if (ev->type != SESSION_EVENT_NONE && ev->type != SESSION_EVENT_TX_CLOSED)
+			return true;
+		s->tx_events = t->event_next;
+		if (s->tx_events == NULL)
+			s->tx_events_tail = &s->tx_events;
+		t->linked = false;
+		if (ev->type != SESSION_EVENT_NONE)
+			return true;
+	}
+	while (s->rx_events != NULL) {
+		struct rx_transfer *t = s->rx_events;
+
+		rx_poll(t, ev);
+		if (ev->type != SESSION_EVENT_NONE && ev->type != SESSION_EVENT_RX_CLOSED)
+			return true;
+		s->rx_events = t->event_next;
+		if (s->rx_events == NULL)
+			s->rx_events_tail = &s->rx_events;
+		t->linked = false;
+		if (ev->type != SESSION_EVENT_NONE)
+			return true;
+	}
+	if (open_poll(s, ev))
+		return true;
+	if (s->tell_dead) {
+		s->tell_dead = false;
+		ev->type = SESSION_EVENT_DEAD;
+		return true;
+	}
+	return false;
+}
+
+void session_reset(struct session *s, uint8_t status)
+{
+	for (uint32_t i = 0; i < SESSION_TRANSFERS_MAX; i++) {
+		if (s->tx.slots[i] != NULL)
+			sender_close(s, s->tx.slots[i], status, false);
+		if (s->rx.slots[i].used)
+			receiver_close(s, &s->rx.slots[i], status);
+	}
+	s->tx.n_closing = 0;
+}
+
+void session_set_cap(struct session *s, uint64_t now_ns, uint64_t cap_bps)
+{
+	clock_advance(s, now_ns);
+	s->cfg.cap_bps = cap_bps;
+	pacer_set_rate(&s->pacer, now_ns, cap_bps,
+		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+}
+
+void session_stats(const struct session *s, struct session_stats *out)
+{
+	memset(out, 0, sizeof(*out));
+	memcpy(out->counters, s->counters, sizeof(out->counters));
+	out->srtt_ns = s->tx.rtt.measured ? s->tx.rtt.smoothed_ns : 0;
+	out->min_rtt_ns = s->tx.rtt.measured ? s->tx.rtt.min_ns : 0;
+	out->loss = s->tx.loss;
+	out->cap_bps = s->cfg.cap_bps;
+	out->outstanding_bytes = s->tx.log.n_out * s->cfg.symbol_bytes;
+	out->delivered_bytes = s->tx.delivered_bytes;
+	for (uint32_t i = 0; i < SESSION_TRANSFERS_MAX; i++) {
+		const struct tx_transfer *t = s->tx.slots[i];
+
+		if (t != NULL)
+			out->backlog_bytes += t->stream[STRAIT_STREAM_OBJECTS].part.bytes -
+				t->stream[STRAIT_STREAM_OBJECTS].bytes_done;
+	}
+	out->up = s->up;
+	out->dead = s->dead;
+}

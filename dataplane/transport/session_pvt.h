@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "dataplane/crypto/keys.h"
+#include "dataplane/fec/rs.h"
+#include "dataplane/transport/frame.h"
+#include "dataplane/transport/pacer.h"
+#include "dataplane/transport/packet.h"
+#include "dataplane/transport/pnwindow.h"
+#include "dataplane/transport/redundancy.h"
+#include "dataplane/transport/rtt.h"
+#include "dataplane/transport/rx_transfer.h"
+#include "dataplane/transport/scratch.h"
+#include "dataplane/transport/sentlog.h"
+#include "dataplane/transport/session.h"
+#include "dataplane/transport/tx_transfer.h"
+
+/*
+ * Inside of a session, shared by the files of this directory only:
+ *
+ *   session.c   creation, demultiplexing of datagrams, sealing, timers, events
+ *   control.c   which control frames are due; writing them; reading them
+ *   sender.c    what data packet goes next: manifest, repair, new source symbols, proactive rows
+ *   feedback.c  what reports mean: acknowledgments, loss, RTT, repair by cost
+ *   receiver.c  where an authentic symbol goes: place, scratch, row store; decoding
+ *   report.c    what the receiver says about what it has: REPORT, HAVE, NEED
+ */
+
+enum {
+	REPORTS_A_ROUND = 6, /* at least 4 a round trip are promised */
+	REPORT_HISTORY = 16, /* ranges reach back so many reports, about 2.7 round trips */
+	REPORT_PACKETS_MAX = 8,
+	ROW_CACHE_BLOCKS = 64, /* also the deepest interleaving */
+	CLOSING_MAX = 256,
+	REFUSED_MAX = 64,
+	RETIRED_IDS = 4096,     /* transfer ids remembered below the newest */
+	CONTROL_RESERVE = 4096, /* packet numbers of a generation kept for control packets */
+	CLOSE_TRIES = 32,
+};
+
+#define NS_PER_US UINT64_C(1000)
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S  UINT64_C(1000000000)
+
+/* Rows made in one pass, kept until sent. */
+struct row_cache {
+	uint32_t transfer, block;
+	uint8_t stream, first, rows;
+};
+
+struct sender {
+	struct tx_transfer *slots[SESSION_TRANSFERS_MAX];
+	uint16_t order[SESSION_TRANSFERS_MAX]; /* live slots, most pressing first */
+	uint32_t live;
+	uint32_t next_id;
+	bool idle; /* nothing to send until something changes */
+	struct sentlog log;
+	struct redundancy redundancy;
+	struct rs rs;
+	struct row_cache cache[ROW_CACHE_BLOCKS];
+	uint8_t *cache_bytes;  /* ROW_CACHE_BLOCKS x RS_BATCH_ROWS symbols */
+	uint8_t *gather_bytes; /* STRAIT_BLOCK_SYMBOLS_MAX symbols */
+
+	struct rtt rtt;
+	uint64_t rack_ns; /* send time of the most recently sent packet known to have arrived */
+	uint64_t rack_before_ns; /* the same before the report now being read */
+	uint64_t late_ns;        /* how much later than younger packets some arrived, decaying */
+	uint64_t late_decay_ns;
+	bool any_acked;
+	uint64_t covered; /* packet numbers up to here were spoken of by reports without a hole */
+	uint32_t holes;   /* reports that left a hole above it */
+	uint64_t acked_generation;
+	uint64_t report_ns;      /* when the last report came */
+	uint64_t newest_us_seen; /* receive time in the newest report: older ones give no RTT sample */
+	bool probing;
+	uint64_t probe_due_ns, keepalive_ns;
+	bool ping_due;
+
+	double window_lost, window_total; /* decaying counts behind the loss estimate */
+	double loss;
+
+	struct session_credit limit[STRAIT_CLASS_COUNT], used[STRAIT_CLASS_COUNT];
+	uint64_t delivered_bytes;
+	struct {
+		uint32_t id;
+		uint8_t status;
+		uint8_t tries;
+		uint64_t due_ns;
+	} closing[CLOSING_MAX];
+	uint32_t n_closing;
+};
+
+/* A transfer the peer opened: announced, then attached. */
+struct rx_slot {
+	bool used, told;
+	uint32_t id;
+	struct session_open open;
+	struct rx_transfer *t; /* NULL until attached */
+	bool open_ack_due;
+	uint16_t early; /* list of scratch slots */
+};
+
+struct receiver {
+	struct rx_slot slots[SESSION_TRANSFERS_MAX];
+	struct pnwindow window;
+	struct scratch early, rows;
+	uint16_t stray; /* scratch slots of transfers whose OPEN did not come yet */
+	struct rs rs;
+	uint8_t *bounce;       /* one packet */
+	uint8_t *gather_bytes; /* STRAIT_BLOCK_SYMBOLS_MAX symbols */
+
+	uint32_t newest_id; /* highest transfer id opened */
+	uint64_t retired[RETIRED_IDS / 64];
+	struct {
+		uint32_t id;
+		uint8_t status;
+		bool due;
+	} refused[REFUSED_MAX];
+	uint32_t n_refused;
+	uint32_t close_acks[REFUSED_MAX];
+	uint32_t n_close_acks;
+
+	uint64_t newest_ns;   /* when the newest packet number came */
+	uint64_t interval_ns; /* the sender wants reports so often */
+	bool pending;         /* something to report came since the last report */
+	bool data_pending;    /* ... and it was data */
+	bool now;             /* report at once */
+	bool need_all;        /* a PING asks for every incomplete block */
+	uint64_t last_report_ns;
+	uint64_t history[REPORT_HISTORY]; /* newest packet number at past reports */
+	uint32_t history_len;
+	uint64_t history_ns;
+	uint64_t report_from; /* cursor of a report that spans packets; 0 with !report_open */
+	uint64_t report_floor;
+	bool report_open;
+	uint32_t report_packets;
+
+	struct session_credit window_size[STRAIT_CLASS_COUNT], resolved[STRAIT_CLASS_COUNT];
+	uint64_t credit_told[STRAIT_CLASS_COUNT];
+	uint8_t credit_repeat[STRAIT_CLASS_COUNT];
+};
+
+struct session {
+	struct session_config cfg;
+	uint64_t counters[STRAIT_COUNTER_COUNT];
+	struct key_tx tx_keys;
+	struct key_rx rx_keys;
+	uint64_t next_pn;
+	uint64_t generation_ns; /* when the current generation was entered */
+	struct pacer pacer;
+	uint64_t started_ns, authentic_ns; /* 0 until the first call */
+	uint64_t now_ns;
+
+	uint64_t control_idle_ns; /* no control frame is due before; 0: look again */
+	uint64_t token, challenge_due_ns;
+	uint64_t response;
+	bool up, dead, response_due;
+	bool tell_up, tell_dead;
+
+	struct sender tx;
+	struct receiver rx;
+
+	struct tx_transfer *tx_events, **tx_events_tail;
+	struct rx_transfer *rx_events, **rx_events_tail;
+};
+
+#define COUNT(s, name)        ((s)->counters[STRAIT_C_##name]++)
+#define COUNT_ADD(s, name, n) ((s)->counters[STRAIT_C_##name] += (n))
+
+/** Something changed that may make a control frame due. */
+static inline void control_touch(struct session *s)
+{
+	s->control_idle_ns = 0;
+}
+
+/** Something changed that may give the sender work. */
+static inline void sender_touch(struct session *s)
+{
+	s->tx.idle = false;
+}
+
+/* session.c */
+/** Repeat interval of control messages. */
+uint64_t session_rto_ns(const struct session *s);
+bool session_may_send_data(struct session *s);
+/** Seal what lies at buf + header for this header; returns the packet's length. */
+size_t session_seal(struct session *s, struct packet_header *h, uint8_t *buf, const uint8_t *src,
+	size_t len);
+void session_tx_event(struct session *s, struct tx_transfer *t);
+void session_rx_event(struct session *s, struct rx_transfer *t);
+
+/* control.c */
+size_t control_send(struct session *s, uint8_t *buf, size_t cap);
+uint64_t control_next_ns(struct session *s);
+int control_recv(struct session *s, const uint8_t *body, size_t len);
+
+/* sender.c */
+int sender_init(struct session *s);
+void sender_fini(struct session *s);
+size_t sender_send(struct session *s, uint8_t *buf, size_t cap);
+uint64_t sender_next_ns(struct session *s);
+struct tx_transfer *sender_find(struct session *s, uint32_t id);
+void sender_object_final(struct session *s, struct tx_transfer *t, uint32_t object, uint8_t status);
+void sender_object_over(struct session *s, struct tx_transfer *t, uint32_t object);
+void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool tell_peer);
+void sender_want(struct session *s, struct tx_transfer *t);
+bool sender_is_late(const struct session *s, const struct tx_transfer *t);
+/** Queue a block for repair. */
+void sender_block_repair(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block);
+void sender_block_done(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block);
+/** The receiver turned out to lack something of a block thought done. */
+void sender_block_reopen(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block);
+/** Every symbol was sent once and no repair waits. */
+bool sender_is_drained(const struct tx_transfer *t);
+/** Line rate as packets in one round trip. */
+uint64_t sender_bdp_packets(const struct session *s);
+
+/* feedback.c */
+/** A packet is lost: sentlog callback, ctx is the session. */
+void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost);
+void feedback_report(struct session *s, struct frame_report *r);
+void feedback_have(struct session *s, struct frame_have *h);
+void feedback_need(struct session *s, struct frame_need *n);
+void feedback_timer(struct session *s);
+uint64_t feedback_next_ns(struct session *s);
+uint64_t feedback_pto_ns(const struct session *s);
+
+/* receiver.c */
+int receiver_init(struct session *s);
+void receiver_fini(struct session *s);
+int receiver_symbol(struct session *s, const struct packet_header *h, struct key_slot *key,
+	const uint8_t *packet, size_t len);
+struct rx_slot *receiver_find(struct session *s, uint32_t id);
+bool receiver_is_retired(const struct session *s, uint32_t id);
+void receiver_retire(struct session *s, uint32_t id);
+int receiver_open(struct session *s, const struct frame_open *o);
+void receiver_close(struct session *s, struct rx_slot *slot, uint8_t status);
+void receiver_withdraw(struct session *s, struct rx_slot *slot, uint32_t object, uint8_t status);
+
+/* report.c */
+bool report_is_due(const struct session *s);
+uint64_t report_next_ns(const struct session *s);
+void report_write(struct session *s, struct frame_writer *w);
+/** A control packet came: answer it with a report now and then, even if nothing asked for one. */
+void report_control_seen(struct session *s);
