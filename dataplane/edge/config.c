@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/config.h"
+
+#include "control/base/log.h"
+#include "control/base/name.h"
+#include "control/base/units.h"
+#include "dataplane/edge/config_schema.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum {
+	UDP_PORT_DEFAULT = 4790,
+	OBJECTS_DEFAULT = 16384,
+	SLOTS_MAX = 1 << 20,
+	/* All classes together leave a quarter of the pool. */
+	CREDIT_POOL_SHARE = 4,
+};
+#define CREDIT_MAX_BYTES (1ULL << 30)
+#define CREDIT_MIN_BYTES (1ULL << 20)
+
+/* Where an error goes, and whether there was one: the first stays. */
+struct check {
+	const char *path;
+	char *err;
+	size_t err_len;
+	int ret;
+};
+
+static void fail(struct check *ck, const char *where, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void fail(struct check *ck, const char *where, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	if (ck->ret < 0)
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	ck->ret = config_fail(ck->err, ck->err_len, ck->path, where, "%s", text);
+}
+
+static bool is_given(const char *s)
+{
+	return s != NULL && s[0] != '\0';
+}
+
+/* Fill in a text that was not given, so that the printed configuration shows it. */
+static void text_default(struct check *ck, char **s, const char *value)
+{
+	if (is_given(*s))
+		return;
+	free(*s);
+	*s = strdup(value);
+	if (*s == NULL && ck->ret == 0) {
+		snprintf(ck->err, ck->err_len, "out of memory");
+		ck->ret = -ENOMEM;
+	}
+}
+
+static uint64_t parse_bytes(struct check *ck, const char *where, const char *s)
+{
+	char why[256];
+	uint64_t v = 0;
+
+	if (s != NULL && units_parse_bytes(s, &v, why, sizeof(why)) < 0)
+		fail(ck, where, "%s: %s", where, why);
+	return v;
+}
+
+static uint64_t parse_rate(struct check *ck, const char *where, const char *s)
+{
+	char why[256];
+	uint64_t v = 0;
+
+	if (s != NULL && units_parse_rate(s, &v, why, sizeof(why)) < 0)
+		fail(ck, where, "%s: %s", where, why);
+	return v;
+}
+
+static void parse_mac(struct check *ck, const char *where, const char *s, bool *has, uint8_t *mac)
+{
+	unsigned int b[PORT_MAC_BYTES];
+	char end;
+
+	if (!is_given(s))
+		return;
+	if (strlen(s) != 17 ||
+		sscanf(s, "%2x:%2x:%2x:%2x:%2x:%2x%c", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5],
+			&end) != PORT_MAC_BYTES) {
+		fail(ck, where, "%s: \"%s\" is not a MAC address like \"02:00:00:00:00:01\"", where,
+			s);
+		return;
+	}
+	for (int i = 0; i < PORT_MAC_BYTES; i++)
+		mac[i] = (uint8_t)b[i];
+	*has = true;
+}
+
+static uint32_t parse_ipv4(struct check *ck, const char *where, const char *s)
+{
+	struct in_addr a;
+
+	if (!is_given(s))
+		return 0;
+	if (inet_pton(AF_INET, s, &a) != 1) {
+		fail(ck, where, "%s: \"%s\" is not an IPv4 address like \"10.0.0.1\"", where, s);
+		return 0;
+	}
+	return ntohl(a.s_addr);
+}
+
+static void parse_address(struct check *ck, const char *s, struct port_config *port)
+{
+	const char *slash = strchr(s, '/');
+	char ip[64], *end;
+	unsigned long len;
+
+	if (slash == NULL || (size_t)(slash - s) >= sizeof(ip)) {
+		fail(ck, "port.address",
+			"port.address: \"%s\" needs a prefix length, like \"10.0.0.1/24\"", s);
+		return;
+	}
+	memcpy(ip, s, (size_t)(slash - s));
+	ip[slash - s] = '\0';
+	port->ipv4 = parse_ipv4(ck, "port.address", ip);
+	len = strtoul(slash + 1, &end, 10);
+	if (*end != '\0' || end == slash + 1 || len > 32)
+		fail(ck, "port.address", "port.address: the prefix length is 0 to 32");
+	port->prefix_len = (uint8_t)len;
+}
+
+/* "host:port". */
+static void check_host_port(struct check *ck, const char *where, const char *s, bool zero_port)
+{
+	const char *colon = strrchr(s, ':');
+	char *end = NULL;
+	unsigned long port = colon != NULL ? strtoul(colon + 1, &end, 10) : 0;
+
+	if (colon == NULL || colon == s || end == colon + 1 || *end != '\0' || port > UINT16_MAX ||
+		(port == 0 && !zero_port))
+		fail(ck, where, "%s: \"%s\" is not host:port", where, s);
+}
+
+static void check_names(struct check *ck, struct edge_config *cfg, struct raw_config *r)
+{
+	char why[256];
+	struct stat st;
+
+	if (name_check("site", r->site, why, sizeof(why)) < 0)
+		fail(ck, "site", "%s", why);
+	if (name_check("edge", r->edge, why, sizeof(why)) < 0)
+		fail(ck, "edge", "%s", why);
+	if (stat(r->state_dir, &st) < 0)
+		fail(ck, "state_dir", "state_dir: %s: %s; create it, owned by the user of the edge",
+			r->state_dir, strerror(errno));
+	else if (!S_ISDIR(st.st_mode) || access(r->state_dir, W_OK | X_OK) < 0)
+		fail(ck, "state_dir", "state_dir: %s is not a directory this user can write",
+			r->state_dir);
+	cfg->site = r->site;
+	cfg->edge = r->edge;
+	cfg->state_dir = r->state_dir;
+}
+
+int edge_config_pool_fits(const struct edge_pool_config *pool, char *err, size_t err_len)
+{
+	char have[UNITS_TEXT_MAX], want[UNITS_TEXT_MAX];
+	char dir[PATH_MAX];
+	struct statvfs fs;
+	uint64_t room;
+
+	if (access(pool->path, F_OK) == 0)
+		return 0;
+	if (!pool->create) {
+		snprintf(err, err_len, "%s does not exist; set create: true and a size",
+			pool->path);
+		return -ENOENT;
+	}
+	snprintf(dir, sizeof(dir), "%s", pool->path);
+	if (statvfs(dirname(dir), &fs) < 0) {
+		snprintf(err, err_len, "the directory of %s: %s", pool->path, strerror(errno));
+		return -errno;
+	}
+	room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	if (pool->size_bytes <= room)
+		return 0;
+	snprintf(err, err_len,
+		"a pool of %s does not fit: the file system of %s has %s free; make it smaller or the "
+		"file system larger (mount -o remount,size=..)",
+		units_format_bytes(pool->size_bytes, want), pool->path,
+		units_format_bytes(room, have));
+	return -ENOSPC;
+}
+
+static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_config *r)
+{
+	char where[64], why[512];
+
+	for (uint32_t i = 0; i < r->pools_count; i++) {
+		struct raw_pool *raw = &r->pools[i];
+		struct edge_pool_config *p = &cfg->pools[i];
+
+		text_default(ck, &raw->tenant, "default");
+		if (ck->ret < 0)
+			return;
+		p->tenant = raw->tenant;
+		p->path = raw->path;
+		p->create = raw->create;
+		if (strlen(raw->tenant) > STRAIT_TENANT_BYTES_MAX) {
+			snprintf(where, sizeof(where), "pools[%u].tenant", i);
+			fail(ck, where, "tenant: at most %d bytes", STRAIT_TENANT_BYTES_MAX);
+		}
+		for (uint32_t j = 0; j < i; j++) {
+			snprintf(where, sizeof(where), "pools[%u].tenant", i);
+			if (strcmp(cfg->pools[j].tenant, p->tenant) == 0)
+				fail(ck, where, "tenant %s has two pools", p->tenant);
+		}
+		snprintf(where, sizeof(where), "pools[%u].size", i);
+		if (raw->create && !is_given(raw->size))
+			fail(ck, where, "size: needed with create: true, e.g. size: 1G");
+		p->size_bytes = parse_bytes(ck, where, raw->size);
+		if (raw->create && p->size_bytes < (1 << 20))
+			fail(ck, where, "size: at least 1M");
+		if (ck->ret == 0 && edge_config_pool_fits(p, why, sizeof(why)) < 0)
+			fail(ck, where, "%s", why);
+	}
+	cfg->pool_count = r->pools_count;
+}
+
+static void check_port(struct check *ck, struct edge_config *cfg, struct raw_port *r)
+{
+	struct port_config *p = &cfg->port;
+	char why[256];
+
+	r->udp_port = r->udp_port ? r->udp_port : UDP_PORT_DEFAULT;
+	r->mtu = r->mtu ? r->mtu : PORT_MTU_DEFAULT;
+	r->buffers = r->buffers ? r->buffers : PORT_BUFFERS_DEFAULT;
+	if (r->udp_port > UINT16_MAX)
+		fail(ck, "port.udp_port", "udp_port: at most 65535");
+	if (r->mtu < PORT_MTU_MIN || r->mtu > PORT_MTU_MAX)
+		fail(ck, "port.mtu", "mtu: %d to %d", PORT_MTU_MIN, PORT_MTU_MAX);
+	if (r->dscp > 63)
+		fail(ck, "port.dscp", "dscp: 0 to 63");
+	p->device = r->device;
+	p->udp_port = (uint16_t)r->udp_port;
+	p->mtu = (uint16_t)r->mtu;
+	p->dscp = (uint8_t)r->dscp;
+	p->buffers = r->buffers;
+	parse_mac(ck, "port.mac", r->mac, &p->has_mac, p->mac);
+	parse_mac(ck, "port.next_hop_mac", r->next_hop_mac, &p->has_next_hop_mac, p->next_hop_mac);
+	parse_address(ck, r->address, p);
+	p->gateway = parse_ipv4(ck, "port.gateway", r->gateway);
+	if (ck->ret == 0 && port_config_check(p, why, sizeof(why)) < 0)
+		fail(ck, "port", "port: %s", why);
+}
+
+static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_config *r)
+{
+	uint64_t memory;
+
+	text_default(ck, &r->eal.memory, "256M");
+	text_default(ck, &r->eal.log, "notice");
+	if (ck->ret < 0)
+		return;
+	memory = parse_bytes(ck, "eal.memory", r->eal.memory) >> 20;
+	if (memory < 64 || memory > (1 << 20))
+		fail(ck, "eal.memory", "eal.memory: 64M to 1T");
+	cfg->eal = (struct eal_config){ .program = "strait-edge",
+		.hugepages = r->eal.hugepages,
+		.memory_mb = (unsigned int)memory,
+		.devices = &cfg->port.device,
+		.device_count = 1,
+		.telemetry = r->eal.telemetry,
+		.log_level = r->eal.log };
+	r->worker.max_sleep_us = r->worker.max_sleep_us ? r->worker.max_sleep_us : 100;
+	cfg->pin = r->worker.cpu != NULL;
+	if (cfg->pin && (*r->worker.cpu < 0 || *r->worker.cpu >= sysconf(_SC_NPROCESSORS_CONF)))
+		fail(ck, "worker.cpu", "worker.cpu: this machine has CPUs 0 to %ld",
+			sysconf(_SC_NPROCESSORS_CONF) - 1);
+	cfg->cpu = cfg->pin ? (unsigned int)*r->worker.cpu : 0;
+	cfg->poll_mode = r->worker.poll_mode;
+	cfg->max_sleep_us = r->worker.max_sleep_us;
+}
+
+static void check_control(struct check *ck, struct edge_config *cfg, struct raw_config *r)
+{
+	const char *listen = r->control.listen;
+	char why[256];
+	bool any = strncmp(listen, "0.0.0.0:", 8) == 0 || strncmp(listen, "[::]:", 5) == 0 ||
+		listen[0] == ':';
+
+	text_default(ck, &r->control.drain_timeout, "10s");
+	check_host_port(ck, "control.listen", listen, true);
+	if (any && !is_given(r->control.advertise))
+		fail(ck, "control.listen",
+			"control.listen: %s is every address; add control.advertise: host:port, where "
+			"other edges reach this one",
+			listen);
+	if (is_given(r->control.advertise))
+		check_host_port(ck, "control.advertise", r->control.advertise, false);
+	check_host_port(ck, "master.address", r->master.address, false);
+	cfg->listen = listen;
+	cfg->advertise = is_given(r->control.advertise) ? r->control.advertise : NULL;
+	cfg->master = r->master.address;
+	if (ck->ret == 0 &&
+		units_parse_duration(r->control.drain_timeout, &cfg->drain_timeout_ns, why,
+			sizeof(why)) < 0)
+		fail(ck, "control.drain_timeout", "drain_timeout: %s", why);
+}
+
+static void check_tls(struct check *ck, struct edge_config *cfg, struct raw_tls *r)
+{
+	cfg->tls = (struct rpc_tls_config){ .ca = r->ca,
+		.cert = r->cert,
+		.key = r->key,
+		.insecure_loopback = r->insecure_loopback };
+	snprintf(cfg->tls.self.site, sizeof(cfg->tls.self.site), "%s", cfg->site);
+	snprintf(cfg->tls.self.role, sizeof(cfg->tls.self.role), "edge");
+	snprintf(cfg->tls.self.name, sizeof(cfg->tls.self.name), "%s", cfg->edge);
+	if (r->insecure_loopback) {
+		if (is_given(r->ca) || is_given(r->cert) || is_given(r->key))
+			fail(ck, "tls", "tls: either certificates or insecure_loopback, not both");
+	} else if (!is_given(r->ca) || !is_given(r->cert) || !is_given(r->key)) {
+		fail(ck, "tls",
+			"tls: ca, cert and key are needed (straitctl pki init makes a development set); "
+			"insecure_loopback: true is for 127.0.0.0/8 only");
+	}
+}
+
+static void check_caps(struct check *ck, struct edge_config *cfg, struct raw_config *r)
+{
+	char where[64];
+
+	cfg->cap_bps = parse_rate(ck, "cap", is_given(r->cap) ? r->cap : NULL);
+	for (uint32_t i = 0; i < r->peers_count; i++) {
+		snprintf(where, sizeof(where), "peers[%u].cap", i);
+		cfg->caps[i].site = r->peers[i].site;
+		cfg->caps[i].bps = parse_rate(ck, where, r->peers[i].cap);
+		if (!name_is_valid(r->peers[i].site)) {
+			snprintf(where, sizeof(where), "peers[%u].site", i);
+			fail(ck, where, "\"%s\" is not a site's name", r->peers[i].site);
+		}
+	}
+	cfg->cap_count = r->peers_count;
+}
+
+static void check_sizes(struct check *ck, struct edge_config *cfg, struct raw_config *r)
+{
+	struct raw_window *windows[STRAIT_CLASS_COUNT] = { &r->credit.urgent, &r->credit.normal,
+		&r->credit.bulk };
+	static const char *const where[STRAIT_CLASS_COUNT] = { "credit.urgent.bytes",
+		"credit.normal.bytes", "credit.bulk.bytes" };
+	struct raw_session *s = &r->session;
+
+	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
+		cfg->credit[i].bytes = parse_bytes(ck, where[i],
+			is_given(windows[i]->bytes) ? windows[i]->bytes : NULL);
+		if (is_given(windows[i]->bytes) && cfg->credit[i].bytes < CREDIT_MIN_BYTES)
+			fail(ck, where[i], "%s: at least 1M", where[i]);
+		windows[i]->objects = windows[i]->objects ? windows[i]->objects : OBJECTS_DEFAULT;
+		cfg->credit[i].objects = windows[i]->objects;
+	}
+	if (s->scratch_slots > SLOTS_MAX || s->row_slots > UINT16_MAX - 1 ||
+		s->log_packets > 16 * SLOTS_MAX || s->window_packets > 16 * SLOTS_MAX)
+		fail(ck, "session", "session: a size is out of bounds");
+	cfg->scratch_slots = s->scratch_slots;
+	cfg->row_slots = s->row_slots;
+	cfg->log_packets = s->log_packets;
+	cfg->window_packets = s->window_packets;
+}
+
+int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_t err_len)
+{
+	struct check ck = { .path = path, .err = err, .err_len = err_len };
+	enum log_level level;
+	struct raw_config *r;
+	int ret;
+
+	memset(cfg, 0, sizeof(*cfg));
+	cfg->path = path;
+	ret = config_load(path, &config_schema, &cfg->raw, err, err_len);
+	if (ret < 0)
+		return ret;
+	r = cfg->raw;
+	text_default(&ck, &r->log, "info");
+	if (ck.ret == 0 && log_level_parse(r->log, &level) < 0)
+		fail(&ck, "log", "log: \"%s\" is not error, warn, info or debug", r->log);
+	if (ck.ret == 0)
+		log_set_level(level);
+	check_names(&ck, cfg, r);
+	check_port(&ck, cfg, &r->port);
+	check_eal(&ck, cfg, r);
+	check_control(&ck, cfg, r);
+	check_tls(&ck, cfg, &r->tls);
+	check_caps(&ck, cfg, r);
+	check_sizes(&ck, cfg, r);
+	check_pools(&ck, cfg, r);
+	return ck.ret;
+}
+
+void edge_config_fini(struct edge_config *cfg)
+{
+	config_free(&config_schema, cfg->raw);
+	cfg->raw = NULL;
+}
+
+char *edge_config_print(const struct edge_config *cfg)
+{
+	return config_print(&config_schema, cfg->raw);
+}
+
+void edge_config_credit(struct edge_config *cfg, uint64_t pool_bytes)
+{
+	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
+		uint64_t bytes = pool_bytes / CREDIT_POOL_SHARE;
+
+		if (cfg->credit[i].bytes != 0)
+			continue;
+		if (bytes > CREDIT_MAX_BYTES)
+			bytes = CREDIT_MAX_BYTES;
+		cfg->credit[i].bytes = bytes < CREDIT_MIN_BYTES ? CREDIT_MIN_BYTES : bytes;
+	}
+}

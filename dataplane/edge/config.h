@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/rpc/rpc.h"
+#include "dataplane/edge/eal.h"
+#include "dataplane/edge/peer.h"
+#include "dataplane/edge/port.h"
+
+#include <strait/strait.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The edge's configuration file (YAML, doc/examples/edge.yaml) and what follows from it.
+ *
+ * Loading checks everything that can be checked without a device or the pool's memory, and every error
+ * names file and line and says what to do. Strings live as long as the configuration.
+ */
+
+#define EDGE_VERSION "0.1.0"
+
+enum {
+	EDGE_POOLS_MAX = 16,
+	EDGE_CAPS_MAX = 256,
+};
+
+struct edge_pool_config {
+	const char *tenant, *path;
+	uint64_t size_bytes; /* of the file, when it is created */
+	bool create;
+};
+
+struct edge_config {
+	const char *path; /* of the file */
+	const char *site, *edge, *state_dir;
+	uint64_t drain_timeout_ns;
+
+	struct edge_pool_config pools[EDGE_POOLS_MAX];
+	uint32_t pool_count;
+
+	struct port_config port;
+	struct eal_config eal;
+	unsigned int cpu;
+	bool pin, poll_mode;
+	uint32_t max_sleep_us;
+
+	const char *listen, *advertise; /* advertise NULL: listen */
+	const char *master;
+	struct rpc_tls_config tls;
+
+	uint64_t cap_bps;
+	struct peer_cap caps[EDGE_CAPS_MAX];
+	uint32_t cap_count;
+	struct session_credit credit[STRAIT_CLASS_COUNT]; /* 0: from the pool's size */
+	uint32_t log_packets, window_packets, scratch_slots, row_slots;
+
+	void *raw; /* what was read, defaults filled in */
+};
+
+/** 0, or -errno with one sentence in err. edge_config_fini() in any case. */
+int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_t err_len);
+void edge_config_fini(struct edge_config *cfg);
+
+/** Everything as it is used, as YAML that can be loaded again. malloc'd. NULL + errno. */
+char *edge_config_print(const struct edge_config *cfg);
+
+/** Fill in credit that was not configured, for a pool with this much room. */
+void edge_config_credit(struct edge_config *cfg, uint64_t pool_bytes);
+
+/** Can a pool of this size be created there? 0, or -errno with what to do in err. */
+int edge_config_pool_fits(const struct edge_pool_config *pool, char *err, size_t err_len);

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/config_schema.h"
+
+#include "dataplane/edge/config.h"
+
+/* Fields of the structure named last in each table. */
+#define TEXT(type, name)                                                                           \
+	CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER, type, name, 1, CYAML_UNLIMITED)
+#define TEXT_OPT(type, name)                                                                       \
+	CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, 0,     \
+		CYAML_UNLIMITED)
+#define UINT_OPT(type, name)    CYAML_FIELD_UINT(#name, CYAML_FLAG_OPTIONAL, type, name)
+#define BOOL_OPT(type, name)    CYAML_FIELD_BOOL(#name, CYAML_FLAG_OPTIONAL, type, name)
+#define MAP(type, name, fields) CYAML_FIELD_MAPPING(#name, CYAML_FLAG_DEFAULT, type, name, fields)
+#define MAP_OPT(type, name, fields)                                                                \
+	CYAML_FIELD_MAPPING(#name, CYAML_FLAG_OPTIONAL, type, name, fields)
+
+static const struct cyaml_schema_field pool_fields[] = {
+	TEXT_OPT(struct raw_pool, tenant),
+	TEXT(struct raw_pool, path),
+	TEXT_OPT(struct raw_pool, size),
+	BOOL_OPT(struct raw_pool, create),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_value pool_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct raw_pool, pool_fields),
+};
+
+static const struct cyaml_schema_field port_fields[] = {
+	TEXT(struct raw_port, device),
+	TEXT_OPT(struct raw_port, mac),
+	TEXT(struct raw_port, address),
+	TEXT_OPT(struct raw_port, gateway),
+	TEXT_OPT(struct raw_port, next_hop_mac),
+	UINT_OPT(struct raw_port, udp_port),
+	UINT_OPT(struct raw_port, mtu),
+	UINT_OPT(struct raw_port, dscp),
+	UINT_OPT(struct raw_port, buffers),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field eal_fields[] = {
+	BOOL_OPT(struct raw_eal, hugepages),
+	TEXT_OPT(struct raw_eal, memory),
+	TEXT_OPT(struct raw_eal, log),
+	BOOL_OPT(struct raw_eal, telemetry),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field worker_fields[] = {
+	CYAML_FIELD_INT_PTR("cpu", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct raw_worker,
+		cpu),
+	BOOL_OPT(struct raw_worker, poll_mode),
+	UINT_OPT(struct raw_worker, max_sleep_us),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field control_fields[] = {
+	TEXT(struct raw_control, listen),
+	TEXT_OPT(struct raw_control, advertise),
+	TEXT_OPT(struct raw_control, drain_timeout),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field master_fields[] = {
+	TEXT(struct raw_master, address),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field tls_fields[] = {
+	TEXT_OPT(struct raw_tls, ca),
+	TEXT_OPT(struct raw_tls, cert),
+	TEXT_OPT(struct raw_tls, key),
+	BOOL_OPT(struct raw_tls, insecure_loopback),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field peer_fields[] = {
+	TEXT(struct raw_peer, site),
+	TEXT(struct raw_peer, cap),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_value peer_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct raw_peer, peer_fields),
+};
+
+static const struct cyaml_schema_field window_fields[] = {
+	TEXT_OPT(struct raw_window, bytes),
+	UINT_OPT(struct raw_window, objects),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field credit_fields[] = {
+	MAP_OPT(struct raw_credit, urgent, window_fields),
+	MAP_OPT(struct raw_credit, normal, window_fields),
+	MAP_OPT(struct raw_credit, bulk, window_fields),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field session_fields[] = {
+	UINT_OPT(struct raw_session, scratch_slots),
+	UINT_OPT(struct raw_session, row_slots),
+	UINT_OPT(struct raw_session, log_packets),
+	UINT_OPT(struct raw_session, window_packets),
+	CYAML_FIELD_END,
+};
+
+static const struct cyaml_schema_field fields[] = {
+	TEXT(struct raw_config, site),
+	TEXT(struct raw_config, edge),
+	TEXT(struct raw_config, state_dir),
+	TEXT_OPT(struct raw_config, log),
+	CYAML_FIELD_SEQUENCE("pools", CYAML_FLAG_POINTER, struct raw_config, pools, &pool_schema, 1,
+		EDGE_POOLS_MAX),
+	MAP(struct raw_config, port, port_fields),
+	MAP_OPT(struct raw_config, eal, eal_fields),
+	MAP_OPT(struct raw_config, worker, worker_fields),
+	MAP(struct raw_config, control, control_fields),
+	MAP(struct raw_config, master, master_fields),
+	MAP(struct raw_config, tls, tls_fields),
+	TEXT_OPT(struct raw_config, cap),
+	CYAML_FIELD_SEQUENCE("peers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct raw_config,
+		peers, &peer_schema, 0, EDGE_CAPS_MAX),
+	MAP_OPT(struct raw_config, credit, credit_fields),
+	MAP_OPT(struct raw_config, session, session_fields),
+	CYAML_FIELD_END,
+};
+
+const struct cyaml_schema_value config_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct raw_config, fields),
+};

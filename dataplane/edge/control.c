@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/control.h"
+
+#include "control/base/clock.h"
+#include "control/base/log.h"
+#include "control/base/notify.h"
+#include "dataplane/edge/control_queue.h"
+#include "dataplane/edge/control_report.h"
+#include "dataplane/edge/ingest.h"
+#include "dataplane/edge/master_client.h"
+#include "dataplane/edge/order.h"
+#include "dataplane/edge/peer.h"
+#include "dataplane/edge/term.h"
+
+#include <event2/event.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define MS_NS 1000000ULL
+
+enum {
+	TICK_MS = 50,
+	RENEW_MS = 1000,
+	EVENTS_PER_TURN = 4096,
+	/* After the transfers: for resets, results and the sessions' last events. */
+	GOODBYE_MS = 2000,
+};
+
+enum control_phase {
+	CONTROL_RUNNING,
+	CONTROL_DRAINING, /* running transfers may finish */
+	CONTROL_CLOSING,  /* sessions were told to end */
+	CONTROL_LEAVING,  /* last words to the master */
+};
+
+struct control {
+	const struct edge_config *cfg;
+	struct control_parts parts;
+	struct event *worker_event, *tick, *kick;
+	struct control_queue queue;
+	struct term term;
+	struct orders *orders;
+	struct ingest *ingest;
+	struct peers *peers;
+	struct master_client *master;
+	struct control_report *report;
+	uint8_t boot_id[STRAIT_BOOT_ID_BYTES];
+	char mgmt_address[280];
+	uint64_t renew_ns, phase_ns;
+	enum control_phase phase;
+};
+
+static void kick(void *ctx)
+{
+	struct control *c = ctx;
+
+	event_active(c->kick, EV_TIMEOUT, 1);
+}
+
+static struct pool *find_pool(void *ctx, const uint8_t *tenant, size_t len)
+{
+	struct control *c = ctx;
+
+	for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
+		if (strlen(c->cfg->pools[i].tenant) == len &&
+			memcmp(c->cfg->pools[i].tenant, tenant, len) == 0)
+			return c->parts.pools[i];
+	}
+	return NULL;
+}
+
+static struct order_link *find_link(void *ctx, const Strait__OrderStart *m)
+{
+	struct control *c = ctx;
+
+	return peers_link(c->peers, m);
+}
+
+static const struct order_ops order_ops = {
+	.pool = find_pool,
+	.link = find_link,
+	.kick = kick,
+};
+
+static const struct ingest_ops ingest_ops = {
+	.pool = find_pool,
+	.kick = kick,
+};
+
+static int push_command(void *ctx, const struct worker_command *cmd)
+{
+	struct control *c = ctx;
+
+	return worker_command(c->parts.worker, cmd);
+}
+
+static void write_report(void *ctx, Strait__EdgeReport *m)
+{
+	struct control *c = ctx;
+
+	control_report_write(c->report, clock_now_ns(), m);
+}
+
+static const struct master_client_ops master_ops = { .report = write_report };
+
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+static void enter(struct control *c, enum control_phase phase)
+{
+	c->phase = phase;
+	c->phase_ns = clock_now_ns();
+}
+
+static bool is_over(const struct control *c, uint64_t limit_ns)
+{
+	return clock_now_ns() - c->phase_ns >= limit_ns;
+}
+
+/* One step of the way out, from the tick. */
+static void leave(struct control *c)
+{
+	if (c->phase == CONTROL_DRAINING) {
+		bool idle = orders_live(c->orders) == 0 && ingest_live(c->ingest) == 0;
+
+		if (!idle && !is_over(c, c->cfg->drain_timeout_ns))
+			return;
+		log_info("control", "drained transfers_left=%u",
+			orders_live(c->orders) + ingest_live(c->ingest));
+		peers_stop(c->peers);
+		enter(c, CONTROL_CLOSING);
+	}
+	if (c->phase == CONTROL_CLOSING) {
+		if (peers_session_count(c->peers) > 0 && !is_over(c, GOODBYE_MS * MS_NS))
+			return;
+		master_client_tick(c->master, clock_now_ns());
+		enter(c, CONTROL_LEAVING);
+		return;
+	}
+	if (c->phase == CONTROL_LEAVING &&
+		(master_client_is_flushed(c->master) || is_over(c, GOODBYE_MS * MS_NS))) {
+		master_client_stop(c->master);
+		event_base_loopbreak(c->parts.base);
+	}
+}
+
+void control_stop(struct control *c)
+{
+	if (c->phase == CONTROL_RUNNING) {
+		log_info("control", "stopping, transfers=%u",
+			orders_live(c->orders) + ingest_live(c->ingest));
+		notify_send("STOPPING=1");
+		orders_drain(c->orders);
+		ingest_drain(c->ingest);
+		peers_drain(c->peers);
+		enter(c, CONTROL_DRAINING);
+	} else {
+		event_base_loopbreak(c->parts.base);
+	}
+}
+
+/* ---- the loop's callbacks --------------------------------------------------------------------- */
+
+static void work(struct control *c)
+{
+	uint64_t now = clock_now_ns();
+	bool more = false;
+
+	more |= ingest_run(c->ingest, now);
+	if (c->phase == CONTROL_RUNNING || c->phase == CONTROL_DRAINING)
+		more |= orders_run(c->orders, now, clock_unix_ms());
+	orders_reap(c->orders, now);
+	control_queue_flush(&c->queue);
+	peers_tick(c->peers, now);
+	if (c->phase != CONTROL_LEAVING)
+		master_client_tick(c->master, now);
+	if (more)
+		kick(c);
+}
+
+static void on_kick(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	work(arg);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *c = arg;
+	uint64_t now = clock_now_ns();
+
+	(void)fd;
+	(void)what;
+	if (now - c->renew_ns >= RENEW_MS * MS_NS) {
+		c->renew_ns = now;
+		for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
+			int ret = pool_renew(c->parts.pools[i]);
+
+			if (ret < 0)
+				log_limited(LOG_LEVEL_ERROR, "control", 10000, "pool %s: %s",
+					c->cfg->pools[i].path, strerror(-ret));
+		}
+	}
+	work(c);
+	if (c->phase != CONTROL_RUNNING)
+		leave(c);
+}
+
+static void on_worker(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *c = arg;
+	uint64_t now = clock_now_ns();
+	struct worker_event ev;
+	unsigned int n = 0;
+
+	(void)fd;
+	(void)what;
+	control_queue_flush(&c->queue);
+	do {
+		while (n < EVENTS_PER_TURN && worker_event(c->parts.worker, &ev)) {
+			peers_event(c->peers, c->orders, now, &ev);
+			n++;
+		}
+		if (n >= EVENTS_PER_TURN) {
+			/* Others' turn; the descriptor may be read already. */
+			event_active(c->worker_event, EV_READ, 1);
+			break;
+		}
+	} while (worker_event_arm(c->parts.worker));
+	if (n > 0)
+		kick(c);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int create_events(struct control *c)
+{
+	struct timeval tick = { .tv_usec = TICK_MS * 1000 };
+
+	c->kick = event_new(c->parts.base, -1, 0, on_kick, c);
+	c->tick = event_new(c->parts.base, -1, EV_PERSIST, on_tick, c);
+	c->worker_event = event_new(c->parts.base, worker_event_fd(c->parts.worker),
+		EV_READ | EV_PERSIST, on_worker, c);
+	if (c->kick == NULL || c->tick == NULL || c->worker_event == NULL ||
+		event_add(c->tick, &tick) < 0 || event_add(c->worker_event, NULL) < 0)
+		return -ENOMEM;
+	event_active(c->worker_event, EV_READ, 1); /* arms the worker */
+	return 0;
+}
+
+static int create_peers(struct control *c, char *err, size_t err_len)
+{
+	const struct edge_config *cfg = c->cfg;
+	const struct port_config *port = port_settings(c->parts.port);
+	struct peers_config pc = { .site = cfg->site,
+		.edge = cfg->edge,
+		.data_ipv4 = port->ipv4,
+		.data_port = port->udp_port,
+		.symbol_bytes = port_symbol_bytes(c->parts.port),
+		.dscp = port->dscp,
+		.cap_bps = cfg->cap_bps,
+		.caps = cfg->caps,
+		.cap_count = cfg->cap_count,
+		.log_packets = cfg->log_packets,
+		.window_packets = cfg->window_packets,
+		.scratch_slots = cfg->scratch_slots,
+		.row_slots = cfg->row_slots,
+		.listen = cfg->listen };
+
+	memcpy(pc.boot_id, c->boot_id, sizeof(pc.boot_id));
+	memcpy(pc.credit, cfg->credit, sizeof(pc.credit));
+	c->peers = peers_create(&pc, c->parts.base, c->parts.tls, &c->queue, c->ingest, kick, c,
+		err, err_len);
+	return c->peers != NULL ? 0 : -EADDRNOTAVAIL;
+}
+
+static int create_master(struct control *c)
+{
+	const char *listen = c->cfg->listen;
+	struct master_client_config mc = { .address = c->cfg->master,
+		.site = c->cfg->site,
+		.edge = c->cfg->edge,
+		.mgmt_address = c->mgmt_address,
+		.program = "strait-edge " EDGE_VERSION,
+		.boot_id = c->boot_id };
+
+	if (c->cfg->advertise != NULL)
+		snprintf(c->mgmt_address, sizeof(c->mgmt_address), "%s", c->cfg->advertise);
+	else
+		snprintf(c->mgmt_address, sizeof(c->mgmt_address), "%.*s:%u",
+			(int)(strrchr(listen, ':') - listen), listen, peers_listen_port(c->peers));
+	c->master = master_client_create(&mc, &master_ops, c, c->parts.base, c->parts.tls, &c->term,
+		c->orders);
+	return c->master != NULL ? 0 : -ENOMEM;
+}
+
+struct control *control_create(const struct edge_config *cfg, const struct control_parts *parts,
+	char *err, size_t err_len)
+{
+	struct control *c = calloc(1, sizeof(*c));
+	int ret;
+
+	if (c == NULL) {
+		snprintf(err, err_len, "out of memory");
+		return NULL;
+	}
+	c->cfg = cfg;
+	c->parts = *parts;
+	control_queue_init(&c->queue, push_command, c);
+	ret = term_init(&c->term, cfg->state_dir, err, err_len);
+	if (ret < 0)
+		goto fail;
+	snprintf(err, err_len, "out of memory");
+	ret = create_events(c);
+	if (ret < 0)
+		goto fail;
+	if (getrandom(c->boot_id, sizeof(c->boot_id), 0) != sizeof(c->boot_id)) {
+		snprintf(err, err_len, "getrandom: %s", strerror(errno));
+		goto fail;
+	}
+	c->orders = orders_create(&order_ops, c, &c->queue);
+	c->ingest = ingest_create(&ingest_ops, c, &c->queue);
+	if (c->orders == NULL || c->ingest == NULL)
+		goto fail;
+	ret = create_peers(c, err, err_len);
+	if (ret < 0)
+		goto fail;
+	if (create_master(c) < 0)
+		goto fail;
+	c->report = control_report_create(cfg, parts, c->peers, c->orders, c->ingest);
+	if (c->report == NULL)
+		goto fail;
+	return c;
+fail:
+	control_destroy(c);
+	return NULL;
+}
+
+void control_destroy(struct control *c)
+{
+	if (c == NULL)
+		return;
+	control_report_destroy(c->report);
+	master_client_destroy(c->master);
+	peers_destroy(c->peers);
+	orders_destroy(c->orders);
+	ingest_destroy(c->ingest);
+	control_queue_fini(&c->queue);
+	if (c->worker_event != NULL)
+		event_free(c->worker_event);
+	if (c->tick != NULL)
+		event_free(c->tick);
+	if (c->kick != NULL)
+		event_free(c->kick);
+	free(c);
+}

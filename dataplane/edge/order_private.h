@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "dataplane/edge/order.h"
+
+/* Shared by order.c (table, messages, log) and order_run.c (lookup, transfers, events). */
+
+struct order_object {
+	uint32_t name; /* offset in order->names: tenant, then key */
+	uint16_t key_len;
+	uint8_t tenant_len;
+	uint8_t status;  /* enum strait_status */
+	uint64_t length; /* 0: not known */
+	uint64_t digest;
+	uint64_t lease;      /* handle, 0: none */
+	const uint8_t *data; /* while leased */
+};
+
+struct order_log_entry {
+	uint32_t index;
+	uint8_t status;
+};
+
+/* A range of the order's objects that travels as one transfer. */
+struct order_part {
+	struct order *order;
+	uint32_t first, end;
+	struct order_tx *live;
+	uint32_t reopens; /* in a row without an object finished */
+	uint64_t not_before_ns;
+	bool done;
+};
+
+/* One transfer of a part. Outlives its closing until no command can name it. */
+struct order_tx {
+	TAILQ_ENTRY(order_tx) entry;
+	struct order_part *part;
+	struct tx_transfer *tx;
+	struct session *session;
+	uint32_t *map; /* object of the transfer -> object of the order */
+	uint32_t objects;
+	uint32_t wanted; /* objects the session asked for */
+	uint8_t refused; /* status of OPEN_ACK, PENDING: not refused */
+	bool canceling;
+	uint64_t closed_ns;
+};
+
+enum order_state {
+	ORDER_LOOKUP,
+	ORDER_ACTIVE,
+	ORDER_DONE,
+};
+
+struct order {
+	TAILQ_ENTRY(order) sorted;
+	LIST_ENTRY(order) hashed;
+	struct orders *orders;
+	struct order_link *link;
+	uint64_t id, deadline_ms;
+	uint8_t class_;
+	enum order_state state;
+	uint8_t end_status; /* not PENDING: what is not final ends so */
+	bool forget;
+	uint64_t done_ns;
+
+	struct order_object *objects;
+	uint32_t object_count;
+	uint32_t looked_up;
+	uint32_t remaining; /* objects without final status */
+	uint8_t *names;
+	uint64_t bytes_total, bytes_done;
+
+	struct order_part *parts;
+	uint32_t part_count;
+	uint32_t live;
+
+	struct order_log_entry *log;
+	uint32_t log_count, log_capacity;
+	uint32_t log_sent, log_acked;
+	uint64_t log_sent_ns;
+};
+
+enum { ORDER_BUCKETS = 1024 };
+
+TAILQ_HEAD(order_list, order);
+TAILQ_HEAD(order_tx_list, order_tx);
+LIST_HEAD(order_bucket, order);
+
+struct orders {
+	const struct order_ops *ops;
+	void *ctx;
+	struct control_queue *queue;
+	struct order_list sorted; /* by class, deadline, id */
+	struct order_bucket buckets[ORDER_BUCKETS];
+	struct order_tx_list closed;
+	uint32_t count, pending, live;
+	bool draining;
+};
+
+/* order.c */
+void order_object_final(struct order *o, uint32_t index, uint8_t status);
+/* End what is not final and not in a live transfer; live ones are canceled. */
+void order_end(struct order *o, uint8_t status);
+/* DONE when nothing is left. */
+void order_settle(struct order *o, uint64_t now_ns);
+/* order_run.c */
+int order_cut_parts(struct order *o);
+void order_tx_free(struct order_tx *t);

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/log.h"
+#include "dataplane/edge/order_private.h"
+#include "dataplane/transport/transfer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS_NS 1000000ULL
+/* Commands about a closed transfer are long out of the worker's ring by then. */
+#define REAP_NS (1000 * MS_NS)
+
+static struct pool *object_pool(const struct order *o, const struct order_object *obj)
+{
+	return o->orders->ops->pool(o->orders->ctx, o->names + obj->name, obj->tenant_len);
+}
+
+static const uint8_t *object_key(const struct order *o, const struct order_object *obj)
+{
+	return o->names + obj->name + obj->tenant_len;
+}
+
+static void object_entry(const struct order *o, const struct order_object *obj,
+	struct manifest_entry *e)
+{
+	memset(e, 0, sizeof(*e));
+	e->tenant = o->names + obj->name;
+	e->tenant_len = obj->tenant_len;
+	e->key = object_key(o, obj);
+	e->key_len = obj->key_len;
+	e->length = obj->length;
+	e->digest = obj->digest;
+	e->flags = obj->status == STRAIT_STATUS_PENDING ? STRAIT_MANIFEST_DIGEST
+							: STRAIT_MANIFEST_SKIP;
+}
+
+/* ---- lookup ---------------------------------------------------------------------------------- */
+
+static void object_lookup(struct order *o, uint32_t index)
+{
+	struct order_object *obj = &o->objects[index];
+	struct pool *pool = object_pool(o, obj);
+	struct pool_object found;
+	int ret;
+
+	if (obj->lease != 0)
+		return;
+	ret = pool == NULL ? -ENOENT : pool_lease(pool, object_key(o, obj), obj->key_len, &found);
+	if (ret < 0) {
+		if (ret != -ENOENT)
+			log_limited(LOG_LEVEL_ERROR, "order", 1000, "pool lookup failed: %s",
+				strerror(-ret));
+		order_object_final(o, index,
+			ret == -ENOENT ? STRAIT_STATUS_NOT_FOUND : STRAIT_STATUS_INTERNAL);
+		return;
+	}
+	obj->length = found.len;
+	obj->digest = found.digest;
+	pool_release(pool, found.handle);
+}
+
+/*
+ * Cut the objects whose length is known into transfers within the limits of wire.h. Depends on keys and
+ * lengths only, so that a repeated order has the same layout and finds its partial objects.
+ */
+int order_cut_parts(struct order *o)
+{
+	uint32_t capacity = 0, in_part = 0;
+	size_t manifest = 0;
+	struct order_part *bigger;
+
+	free(o->parts);
+	o->parts = NULL;
+	o->part_count = 0;
+	o->bytes_total = 0;
+	for (uint32_t i = 0; i < o->object_count; i++) {
+		struct manifest_entry e;
+		size_t size = 0;
+
+		if (o->objects[i].length != 0) {
+			object_entry(o, &o->objects[i], &e);
+			size = manifest_entry_size(&e);
+			o->bytes_total += e.length;
+		}
+		if (o->part_count == 0 || in_part == STRAIT_TRANSFER_OBJECTS_MAX ||
+			manifest + size > STRAIT_MANIFEST_BYTES_MAX) {
+			if (o->part_count == capacity) {
+				capacity = capacity ? capacity * 2 : 1;
+				bigger = realloc(o->parts, capacity * sizeof(*bigger));
+				if (bigger == NULL)
+					return -ENOMEM;
+				o->parts = bigger;
+			}
+			o->parts[o->part_count++] =
+				(struct order_part){ .order = o, .first = i, .end = i };
+			in_part = 0;
+			manifest = 0;
+		}
+		o->parts[o->part_count - 1].end = i + 1;
+		in_part += size != 0;
+		manifest += size;
+	}
+	return 0;
+}
+
+/* Returns how many objects were looked at. */
+static uint32_t order_lookup(struct order *o, uint32_t slice)
+{
+	uint32_t n = 0;
+
+	while (o->looked_up < o->object_count && n < slice) {
+		if (o->objects[o->looked_up].status == STRAIT_STATUS_PENDING) {
+			object_lookup(o, o->looked_up);
+			n++;
+		}
+		o->looked_up++;
+	}
+	if (o->looked_up == o->object_count) {
+		o->state = ORDER_ACTIVE;
+		if (order_cut_parts(o) < 0) {
+			log_error("order", "out of memory order=%" PRIu64, o->id);
+			free(o->parts);
+			o->parts = NULL;
+			o->part_count = 0;
+			order_end(o, STRAIT_STATUS_INTERNAL);
+		}
+	}
+	return n;
+}
+
+/* ---- transfers ------------------------------------------------------------------------------- */
+
+void order_tx_free(struct order_tx *t)
+{
+	tx_transfer_destroy(t->tx);
+	free(t->map);
+	free(t);
+}
+
+/* A transfer of the part's objects, final ones as SKIP. NULL + errno. */
+static struct order_tx *tx_build(struct order_part *part)
+{
+	struct order *o = part->order;
+	struct tx_params params = { .order = o->id,
+		.class_ = o->class_,
+		.deadline_ms = o->deadline_ms,
+		.symbol_bytes = o->link->symbol_bytes };
+	struct order_tx *t = calloc(1, sizeof(*t));
+	struct manifest_entry *entries;
+	uint32_t n = part->end - part->first;
+
+	entries = malloc(n * sizeof(*entries));
+	if (t != NULL)
+		t->map = malloc(n * sizeof(*t->map));
+	if (t == NULL || entries == NULL || t->map == NULL) {
+		errno = ENOMEM;
+		goto fail;
+	}
+	n = 0;
+	for (uint32_t i = part->first; i < part->end; i++) {
+		if (o->objects[i].length == 0)
+			continue;
+		t->map[n] = i;
+		object_entry(o, &o->objects[i], &entries[n++]);
+	}
+	t->part = part;
+	t->objects = n;
+	params.objects = n;
+	params.entries = entries;
+	params.user = t;
+	t->tx = tx_transfer_create(&params);
+	if (t->tx == NULL)
+		goto fail;
+	free(entries);
+	return t;
+fail:
+	free(entries);
+	if (t != NULL)
+		free(t->map);
+	free(t);
+	return NULL;
+}
+
+static bool part_has_pending(const struct order_part *part)
+{
+	for (uint32_t i = part->first; i < part->end; i++) {
+		if (part->order->objects[i].status == STRAIT_STATUS_PENDING)
+			return true;
+	}
+	return false;
+}
+
+static void part_finish(struct order_part *part, uint8_t status)
+{
+	for (uint32_t i = part->first; i < part->end; i++)
+		order_object_final(part->order, i, status);
+	part->done = true;
+}
+
+static void part_start(struct order_part *part, uint64_t now_ns)
+{
+	struct order *o = part->order;
+	struct worker_command c = { .type = WORKER_TX_START, .session = o->link->session };
+	struct order_tx *t;
+
+	if (!part_has_pending(part)) {
+		part->done = true;
+		return;
+	}
+	t = tx_build(part);
+	if (t == NULL) {
+		log_error("order", "transfer not created order=%" PRIu64 ": %s", o->id,
+			strerror(errno));
+		if (errno != ENOMEM)
+			part_finish(part, STRAIT_STATUS_INTERNAL);
+		else
+			part->not_before_ns = now_ns + 1000 * MS_NS;
+		return;
+	}
+	t->session = c.session;
+	c.tx = t->tx;
+	if (control_queue_push(o->orders->queue, &c) < 0) {
+		order_tx_free(t);
+		part->not_before_ns = now_ns + 1000 * MS_NS;
+		return;
+	}
+	part->live = t;
+	o->live++;
+	o->link->live++;
+	o->orders->live++;
+}
+
+static void order_start_parts(struct order *o, uint64_t now_ns)
+{
+	uint32_t slots =
+		o->class_ == STRAIT_CLASS_URGENT ? SESSION_TRANSFERS_MAX : ORDER_NORMAL_SLOTS;
+
+	for (uint32_t p = 0; p < o->part_count; p++) {
+		struct order_part *part = &o->parts[p];
+
+		if (part->done || part->live != NULL || part->not_before_ns > now_ns)
+			continue;
+		if (o->link->live >= slots)
+			return;
+		part_start(part, now_ns);
+	}
+}
+
+static bool order_is_ending(const struct order *o)
+{
+	return o->end_status != STRAIT_STATUS_PENDING;
+}
+
+bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
+{
+	uint32_t slice = ORDER_LOOKUP_SLICE;
+	bool more = false;
+	struct order *o;
+
+	TAILQ_FOREACH(o, &os->sorted, sorted) {
+		if (o->state == ORDER_DONE)
+			continue;
+		if (o->deadline_ms != 0 && unix_ms > o->deadline_ms && !order_is_ending(o)) {
+			log_info("order", "deadline passed order=%" PRIu64, o->id);
+			order_end(o, STRAIT_STATUS_DEADLINE);
+		}
+		if (o->state == ORDER_LOOKUP && o->live == 0 && slice > 0)
+			slice -= order_lookup(o, slice);
+		if (o->state == ORDER_LOOKUP)
+			more = more || o->live == 0;
+		if (o->state == ORDER_ACTIVE && !order_is_ending(o)) {
+			if (o->link->session != NULL && !os->draining)
+				order_start_parts(o, now_ns);
+			else if (o->link->session == NULL && o->link->unreachable && o->live == 0)
+				order_end(o, STRAIT_STATUS_UNREACHABLE);
+		}
+		order_settle(o, now_ns);
+	}
+	return more;
+}
+
+/* ---- events of transfers ---------------------------------------------------------------------- */
+
+static void tx_want(struct order_tx *t, uint32_t upto)
+{
+	struct order *o = t->part->order;
+
+	if (t->session != o->link->session)
+		return; /* the session is going; the next one asks again */
+	if (upto > t->objects)
+		upto = t->objects;
+	for (; t->wanted < upto; t->wanted++) {
+		struct order_object *obj = &o->objects[t->map[t->wanted]];
+		struct worker_command c = { .type = WORKER_TX_READY,
+			.session = t->session,
+			.tx = t->tx,
+			.object = t->wanted };
+		struct pool *pool = object_pool(o, obj);
+		struct pool_object found;
+		int ret = 0;
+
+		if (obj->status != STRAIT_STATUS_PENDING)
+			continue;
+		if (obj->lease == 0) {
+			ret = pool == NULL
+				? -ENOENT
+				: pool_lease(pool, object_key(o, obj), obj->key_len, &found);
+			if (ret == 0 && (found.len != obj->length || found.digest != obj->digest)) {
+				/* Another value took the key: what was ordered is gone. */
+				pool_release(pool, found.handle);
+				ret = -ENOENT;
+			}
+			if (ret == 0) {
+				obj->lease = found.handle;
+				obj->data = found.data;
+			}
+		}
+		c.data = obj->data;
+		if (ret < 0) {
+			c.type = WORKER_TX_GONE;
+			c.status = ret == -ENOENT ? STRAIT_STATUS_EVICTED : STRAIT_STATUS_INTERNAL;
+		}
+		control_queue_push(o->orders->queue, &c);
+	}
+}
+
+static void tx_object(struct order_tx *t, uint32_t object, uint8_t status)
+{
+	struct order_part *part = t->part;
+
+	/* A reset ends the transfer, not the object. */
+	if (object >= t->objects || status == STRAIT_STATUS_RESET ||
+		status == STRAIT_STATUS_PENDING || status == STRAIT_STATUS_SKIPPED)
+		return;
+	part->reopens = 0;
+	order_object_final(part->order, t->map[object], status);
+}
+
+static void tx_closed(struct order_tx *t, uint64_t now_ns, uint8_t status)
+{
+	struct order_part *part = t->part;
+	struct order *o = part->order;
+	struct orders *os = o->orders;
+
+	control_queue_purge(os->queue, t->tx, NULL);
+	part->live = NULL;
+	o->live--;
+	o->link->live--;
+	os->live--;
+	t->part = NULL;
+	t->closed_ns = now_ns;
+	TAILQ_INSERT_TAIL(&os->closed, t, entry);
+
+	if (t->refused != STRAIT_STATUS_PENDING)
+		status = t->refused;
+	if (!part_has_pending(part)) {
+		part->done = true;
+	} else if (order_is_ending(o)) {
+		part_finish(part, o->end_status);
+	} else if (status == STRAIT_STATUS_RESET || status == STRAIT_STATUS_BUSY ||
+		status == STRAIT_STATUS_PENDING || status == STRAIT_STATUS_COMMITTED) {
+		/* At once after a reset, slower when that keeps happening. */
+		if (part->reopens >= ORDER_REOPENS_MAX)
+			part_finish(part, STRAIT_STATUS_UNREACHABLE);
+		else if (part->reopens > 0)
+			part->not_before_ns =
+				now_ns + (100 * MS_NS << (part->reopens < 6 ? part->reopens : 6));
+		part->reopens++;
+		log_info("order", "transfer ended early, opened again order=%" PRIu64 " status=%s",
+			o->id, strait_status_name(status));
+	} else {
+		log_warn("order", "transfer failed order=%" PRIu64 " status=%s", o->id,
+			strait_status_name(status));
+		part_finish(part, status);
+	}
+	order_settle(o, now_ns);
+}
+
+void orders_event(struct orders *os, uint64_t now_ns, const struct session_event *ev)
+{
+	struct order_tx *t = tx_transfer_user(ev->tx);
+
+	if (t->part == NULL)
+		return;
+	switch (ev->type) {
+	case SESSION_EVENT_TX_OPENED:
+		t->refused = ev->status;
+		break;
+	case SESSION_EVENT_TX_WANT:
+		tx_want(t, ev->object);
+		break;
+	case SESSION_EVENT_TX_OBJECT:
+		tx_object(t, ev->object, ev->status);
+		os->ops->kick(os->ctx);
+		break;
+	case SESSION_EVENT_TX_CLOSED:
+		tx_closed(t, now_ns, ev->status);
+		os->ops->kick(os->ctx);
+		break;
+	default:
+		break;
+	}
+}
+
+void orders_reap(struct orders *os, uint64_t now_ns)
+{
+	struct order_tx *t;
+
+	while ((t = TAILQ_FIRST(&os->closed)) != NULL && now_ns - t->closed_ns > REAP_NS) {
+		TAILQ_REMOVE(&os->closed, t, entry);
+		order_tx_free(t);
+	}
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/rpc/rpc.h"
+#include "dataplane/edge/control_queue.h"
+#include "dataplane/edge/ingest.h"
+#include "dataplane/edge/order.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Sessions with other edges.
+ *
+ * The source edge opens a TLS connection to the destination's management address, sends SESSION_HELLO and gets
+ * SESSION_ACCEPT; both derive the session's secret from the connection's exporter and hand a session to their
+ * worker. A session carries transfers of its initiator only. It outlives the connection: after a reconnect the
+ * initiator asks to keep it, and the responder does if it still has it and neither side was restarted. A dead
+ * session, a reset, or a peer with another boot id ends it; the initiator then makes a new one as long as
+ * orders want the peer.
+ *
+ * Data addresses come from the HELLO inside TLS, never from packets. Session counters never repeat in a
+ * boot, boot ids are random, so no secret repeats.
+ *
+ * Control thread only.
+ */
+
+enum {
+	PEERS_MAX = 48, /* edges we send to */
+	PEER_SESSIONS_MAX = WORKER_SESSIONS_MAX,
+	PEER_UNREACHABLE_MS = 10000, /* tried so long without a working session */
+	PEER_UP_MS = 8000,           /* a session whose data path answers nothing is no session */
+};
+
+struct event_base;
+struct peers;
+
+struct peer_cap {
+	const char *site;
+	uint64_t bps;
+};
+
+struct peers_config {
+	const char *site, *edge;
+	uint8_t boot_id[STRAIT_BOOT_ID_BYTES];
+	uint32_t data_ipv4;
+	uint16_t data_port, symbol_bytes;
+	uint8_t dscp;
+	uint64_t cap_bps; /* of links to sites not in caps; 0: none */
+	const struct peer_cap *caps;
+	uint32_t cap_count;
+	struct session_credit credit[STRAIT_CLASS_COUNT];               /* what peers may send us */
+	uint32_t log_packets, window_packets, scratch_slots, row_slots; /* 0: session.h's */
+	const char *listen;                                             /* host:port */
+};
+
+/** Listens at once. NULL, with what to do in err. Strings of cfg must stay. */
+struct peers *peers_create(const struct peers_config *cfg, struct event_base *base,
+	struct rpc_tls *tls, struct control_queue *queue, struct ingest *ingest,
+	void (*kick)(void *ctx), void *ctx, char *err, size_t err_len);
+/** All sessions are gone. */
+void peers_destroy(struct peers *ps);
+uint16_t peers_listen_port(const struct peers *ps);
+
+/** order_ops.link: the link to the order's destination, known or new. NULL: too many. */
+struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m);
+
+/** One event of the worker; transfers' events go to os and ingest. */
+void peers_event(struct peers *ps, struct orders *os, uint64_t now_ns,
+	const struct worker_event *ev);
+/** Reconnects, time limits. Some times a second. */
+void peers_tick(struct peers *ps, uint64_t now_ns);
+
+/** Accept no new session, open none. */
+void peers_drain(struct peers *ps);
+/** End every session with RESET; peers_session_count() falls to 0 with the worker's events. */
+void peers_stop(struct peers *ps);
+uint32_t peers_session_count(const struct peers *ps);
+
+/** Sum of the counters of sessions that ended. */
+const uint64_t *peers_ended_counters(const struct peers *ps);
+
+/** A link as it is reported. */
+struct peer_link {
+	const char *site, *edge;
+	struct session *session; /* for worker_session_stats() */
+	uint64_t cap_bps;
+	bool initiator, up;
+	uint64_t *delivered_before, *reported_ns; /* scratch of the reporter */
+};
+void peers_links(struct peers *ps, void (*cb)(void *ctx, const struct peer_link *l), void *ctx);

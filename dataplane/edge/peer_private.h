@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "dataplane/edge/peer.h"
+
+#include <sys/queue.h>
+
+/* Shared by peer.c (peers, connections, time) and peer_session.c (HELLO, sessions). */
+
+struct peer;
+
+struct peer_session {
+	LIST_ENTRY(peer_session) entry;
+	struct peers *ps;
+	struct session *session;
+	uint32_t own_id, peer_id;
+	bool initiator, up, closing;
+	struct rpc_identity remote;
+	uint8_t boot_id[STRAIT_BOOT_ID_BYTES];
+	uint64_t created_ns;
+	uint64_t cap_bps;
+	struct peer *peer;     /* initiator */
+	struct rpc_conn *conn; /* responder: NULL while the connection is away */
+	struct ingest_session ingest;
+	uint64_t delivered_before, reported_ns;
+};
+
+/* An edge we send to. */
+struct peer {
+	LIST_ENTRY(peer) entry;
+	struct peers *ps;
+	struct rpc_identity remote;
+	char address[280];
+	uint64_t cap_bps;
+	struct rpc_conn *conn;
+	bool open; /* conn is up */
+	bool hello_sent;
+	uint32_t hello_id; /* the session id we offered */
+	uint64_t hello_counter, hello_ns;
+	uint64_t failing_ns; /* since when there is no working session; 0: there is */
+	uint64_t retry_ns;   /* not before */
+	uint32_t failures;   /* in a row */
+	struct peer_session *cur;
+	struct order_link link;
+};
+
+LIST_HEAD(peer_list, peer);
+LIST_HEAD(peer_session_list, peer_session);
+
+struct peers {
+	struct peers_config cfg;
+	struct event_base *base;
+	struct rpc_tls *tls;
+	struct rpc_listener *listener;
+	struct control_queue *queue;
+	struct ingest *ingest;
+	void (*kick)(void *ctx);
+	void *ctx;
+	struct peer_list peers;
+	struct peer_session_list sessions;
+	LIST_HEAD(, peer_conn) conns; /* incoming */
+	uint32_t peer_count, session_count;
+	uint64_t counter;
+	uint64_t ended[STRAIT_COUNTER_COUNT];
+	bool draining, stopped;
+};
+
+/* An incoming connection. */
+struct peer_conn {
+	LIST_ENTRY(peer_conn) entry;
+	struct peers *ps;
+	struct rpc_conn *conn;
+};
+
+/* peer.c */
+void peer_failed(struct peer *p, uint64_t now_ns, const char *why);
+uint64_t peers_cap(const struct peers *ps, const char *site);
+
+/* peer_session.c */
+int peer_hello_send(struct peer *p, uint64_t now_ns);
+/* 0, or -errno: close the connection. */
+int peer_hello_received(struct peers *ps, struct rpc_conn *c, const uint8_t *body, size_t len,
+	uint64_t now_ns);
+int peer_accept_received(struct peer *p, const uint8_t *body, size_t len, uint64_t now_ns);
+int peer_reset_received(struct peers *ps, struct rpc_conn *c, const uint8_t *body, size_t len);
+/* DEL, once; tells the peer when it is connected. */
+void peer_session_close(struct peer_session *s, const char *why, bool tell);
+void peer_session_free(struct peer_session *s);

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/log.h"
+#include "control/rpc/strait.pb-c.h"
+#include "dataplane/edge/peer_private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { EXPORT_CONTEXT_BYTES = 2 * STRAIT_BOOT_ID_BYTES + 8 };
+
+static bool id_is_taken(const struct peers *ps, uint32_t id)
+{
+	struct peer_session *s;
+	struct peer *p;
+
+	LIST_FOREACH(s, &ps->sessions, entry) {
+		if (s->own_id == id)
+			return true;
+	}
+	LIST_FOREACH(p, &ps->peers, entry) {
+		if (p->hello_sent && p->hello_id == id)
+			return true;
+	}
+	return false;
+}
+
+/* 0: no randomness to be had. */
+static uint32_t new_id(const struct peers *ps)
+{
+	uint32_t id = 0;
+
+	for (int tries = 0; tries < 64; tries++) {
+		if (getrandom(&id, sizeof(id), 0) == sizeof(id) && id != 0 && !id_is_taken(ps, id))
+			return id;
+	}
+	return 0;
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+void peer_session_close(struct peer_session *s, const char *why, bool tell)
+{
+	struct worker_command c = { .type = WORKER_SESSION_DEL,
+		.session = s->session,
+		.status = STRAIT_STATUS_RESET };
+	Strait__SessionReset m = STRAIT__SESSION_RESET__INIT;
+	struct rpc_conn *conn = s->initiator ? s->peer->conn : s->conn;
+
+	if (s->closing)
+		return;
+	log_info("peer", "session ends peer=%s/%s id=%08x: %s", s->remote.site, s->remote.name,
+		s->own_id, why);
+	if (tell && conn != NULL && (!s->initiator || s->peer->open)) {
+		m.session = s->peer_id;
+		m.text = (char *)why;
+		rpc_send(conn, STRAIT__MSG_TYPE__MSG_SESSION_RESET, &m.base);
+	}
+	control_queue_push(s->ps->queue, &c);
+	s->closing = true;
+	s->conn = NULL;
+	ingest_session_close(&s->ingest);
+	if (s->initiator && s->peer->cur == s) {
+		s->peer->cur = NULL;
+		s->peer->link.session = NULL;
+	}
+	s->ps->kick(s->ps->ctx);
+}
+
+void peer_session_free(struct peer_session *s)
+{
+	struct session_stats stats;
+
+	session_stats(s->session, &stats);
+	for (int i = 0; i < STRAIT_COUNTER_COUNT; i++)
+		s->ps->ended[i] += stats.counters[i];
+	if (s->initiator && s->peer->cur == s) {
+		s->peer->cur = NULL;
+		s->peer->link.session = NULL;
+	}
+	ingest_session_del(&s->ingest);
+	session_destroy(s->session);
+	LIST_REMOVE(s, entry);
+	s->ps->session_count--;
+	free(s);
+}
+
+static int derive_secret(struct rpc_conn *c, const uint8_t *initiator_boot,
+	const uint8_t *responder_boot, uint64_t counter, uint8_t *secret)
+{
+	uint8_t context[EXPORT_CONTEXT_BYTES];
+
+	memcpy(context, initiator_boot, STRAIT_BOOT_ID_BYTES);
+	memcpy(context + STRAIT_BOOT_ID_BYTES, responder_boot, STRAIT_BOOT_ID_BYTES);
+	for (int i = 0; i < 8; i++)
+		context[2 * STRAIT_BOOT_ID_BYTES + i] = (uint8_t)(counter >> (56 - 8 * i));
+	return rpc_export(c, STRAIT_EXPORTER_LABEL, context, sizeof(context), secret,
+		STRAIT_SECRET_BYTES);
+}
+
+/* A session with the sender of `theirs` over c, handed to the worker. NULL + errno. */
+static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, struct peer *p,
+	uint32_t own_id, uint64_t counter, const Strait__SessionHello *theirs, uint64_t now_ns)
+{
+	const uint8_t *ib = p != NULL ? ps->cfg.boot_id : theirs->boot_id.data;
+	const uint8_t *rb = p != NULL ? theirs->boot_id.data : ps->cfg.boot_id;
+	struct worker_command add = { .type = WORKER_SESSION_ADD, .session_id = own_id };
+	struct session_config cfg = { .own_session = own_id, .peer_session = theirs->session };
+	struct session_credit none[STRAIT_CLASS_COUNT] = { { 0 } };
+	struct peer_session *s;
+	int ret;
+
+	if (ps->session_count >= PEER_SESSIONS_MAX) {
+		errno = EUSERS;
+		return NULL;
+	}
+	s = calloc(1, sizeof(*s));
+	if (s == NULL)
+		return NULL;
+	s->remote = *rpc_peer(c);
+	s->cap_bps = p != NULL ? p->cap_bps : peers_cap(ps, s->remote.site);
+	cfg.direction = p != NULL ? STRAIT_DIR_INITIATOR : STRAIT_DIR_RESPONDER;
+	cfg.aead = aead_default();
+	cfg.cap_bps = s->cap_bps;
+	cfg.loss_prior = -1;
+	cfg.symbol_bytes = ps->cfg.symbol_bytes;
+	if (theirs->symbol_bytes < cfg.symbol_bytes)
+		cfg.symbol_bytes = (uint16_t)theirs->symbol_bytes;
+	cfg.log_packets = ps->cfg.log_packets;
+	cfg.window_packets = ps->cfg.window_packets;
+	cfg.scratch_slots = ps->cfg.scratch_slots;
+	cfg.row_slots = ps->cfg.row_slots;
+	for (size_t i = 0; p != NULL && i < STRAIT_CLASS_COUNT; i++)
+		cfg.peer_credit[i] = (struct session_credit){ theirs->credit[i]->bytes,
+			theirs->credit[i]->objects };
+	if (p == NULL)
+		memcpy(cfg.own_credit, ps->cfg.credit, sizeof(cfg.own_credit));
+	if (getrandom(&cfg.seed, sizeof(cfg.seed), 0) != sizeof(cfg.seed)) {
+		errno = EIO;
+		goto err;
+	}
+	ret = derive_secret(c, ib, rb, counter, cfg.secret);
+	if (ret < 0) {
+		errno = -ret;
+		goto err;
+	}
+	s->session = session_create(&cfg);
+	explicit_bzero(cfg.secret, sizeof(cfg.secret));
+	if (s->session == NULL)
+		goto err;
+	add.session = s->session;
+	add.endpoint = (struct worker_endpoint){ .local_ip = ps->cfg.data_ipv4,
+		.remote_ip = theirs->data_ipv4,
+		.local_port = ps->cfg.data_port,
+		.remote_port = (uint16_t)theirs->data_ports[0],
+		.dscp = ps->cfg.dscp };
+	if (control_queue_push(ps->queue, &add) < 0) {
+		session_destroy(s->session);
+		errno = ENOMEM;
+		goto err;
+	}
+	s->ps = ps;
+	s->own_id = own_id;
+	s->peer_id = theirs->session;
+	s->initiator = p != NULL;
+	s->peer = p;
+	s->conn = p != NULL ? NULL : c;
+	s->created_ns = now_ns;
+	memcpy(s->boot_id, theirs->boot_id.data, sizeof(s->boot_id));
+	ingest_session_add(ps->ingest, &s->ingest, s->session, p != NULL ? none : ps->cfg.credit);
+	LIST_INSERT_HEAD(&ps->sessions, s, entry);
+	ps->session_count++;
+	log_info("peer", "session begins peer=%s/%s id=%08x role=%s symbol=%u", s->remote.site,
+		s->remote.name, own_id, p != NULL ? "source" : "destination", cfg.symbol_bytes);
+	return s;
+err:
+	ret = errno;
+	free(s);
+	errno = ret;
+	return NULL;
+}
+
+/* ---- HELLO ----------------------------------------------------------------------------------- */
+
+/* What every HELLO must hold; NULL or what is wrong. */
+static const char *hello_check(const Strait__SessionHello *m, const struct rpc_identity *id)
+{
+	if (m->version != STRAIT_WIRE_VERSION)
+		return "wire version not supported";
+	if (strcmp(m->site, id->site) != 0 || strcmp(m->edge, id->name) != 0)
+		return "site or edge is not the certificate's";
+	if (m->boot_id.len != STRAIT_BOOT_ID_BYTES)
+		return "boot id must have 16 bytes";
+	if (m->session == 0)
+		return "session id 0";
+	if (m->data_ipv4 == 0 || m->n_data_ports < 1 || m->data_ports[0] == 0 ||
+		m->data_ports[0] > UINT16_MAX)
+		return "no data address";
+	if (m->symbol_bytes < STRAIT_SYMBOL_BYTES_MIN || m->symbol_bytes > STRAIT_SYMBOL_BYTES_MAX)
+		return "symbol size out of range";
+	if (m->n_credit < STRAIT_CLASS_COUNT)
+		return "credit of a class is missing";
+	return NULL;
+}
+
+static int hello_write(struct peers *ps, struct rpc_conn *c, uint16_t type, uint64_t counter,
+	uint32_t session, uint32_t resume, bool resumed, bool grant)
+{
+	Strait__SessionHello m = STRAIT__SESSION_HELLO__INIT;
+	Strait__CreditGrant grants[STRAIT_CLASS_COUNT];
+	Strait__CreditGrant *pointers[STRAIT_CLASS_COUNT];
+	uint32_t port = ps->cfg.data_port;
+
+	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
+		strait__credit_grant__init(&grants[i]);
+		grants[i].bytes = grant ? ps->cfg.credit[i].bytes : 0;
+		grants[i].objects = grant ? ps->cfg.credit[i].objects : 0;
+		pointers[i] = &grants[i];
+	}
+	m.version = STRAIT_WIRE_VERSION;
+	m.site = (char *)ps->cfg.site;
+	m.edge = (char *)ps->cfg.edge;
+	m.boot_id.data = ps->cfg.boot_id;
+	m.boot_id.len = STRAIT_BOOT_ID_BYTES;
+	m.session_counter = counter;
+	m.session = session;
+	m.data_ipv4 = ps->cfg.data_ipv4;
+	m.n_data_ports = 1;
+	m.data_ports = &port;
+	m.symbol_bytes = ps->cfg.symbol_bytes;
+	m.n_credit = STRAIT_CLASS_COUNT;
+	m.credit = pointers;
+	m.has_resume_session = resume != 0;
+	m.resume_session = resume;
+	m.has_resumed = resumed;
+	m.resumed = resumed;
+	return rpc_send(c, type, &m.base);
+}
+
+int peer_hello_send(struct peer *p, uint64_t now_ns)
+{
+	struct peers *ps = p->ps;
+	int ret;
+
+	p->hello_id = new_id(ps);
+	if (p->hello_id == 0)
+		return -EIO;
+	p->hello_counter = ++ps->counter;
+	p->hello_ns = now_ns;
+	ret = hello_write(ps, p->conn, STRAIT__MSG_TYPE__MSG_SESSION_HELLO, p->hello_counter,
+		p->hello_id, p->cur != NULL ? p->cur->own_id : 0, false, false);
+	p->hello_sent = ret == 0;
+	return ret;
+}
+
+static bool same_edge(const struct rpc_identity *a, const struct rpc_identity *b)
+{
+	return strcmp(a->site, b->site) == 0 && strcmp(a->name, b->name) == 0;
+}
+
+/* Our own sessions towards an edge that was restarted are void. */
+static void drop_stale(struct peers *ps, const struct rpc_identity *id, const uint8_t *boot_id)
+{
+	struct peer *p;
+
+	LIST_FOREACH(p, &ps->peers, entry) {
+		if (same_edge(&p->remote, id) && p->cur != NULL &&
+			memcmp(p->cur->boot_id, boot_id, STRAIT_BOOT_ID_BYTES) != 0)
+			peer_session_close(p->cur, "the peer was restarted", false);
+	}
+}
+
+static int hello_answer(struct peers *ps, struct rpc_conn *c, const Strait__SessionHello *m,
+	uint64_t now_ns)
+{
+	const struct rpc_identity *id = rpc_peer(c);
+	struct peer_session *s, *next;
+	uint32_t own_id;
+
+	LIST_FOREACH(s, &ps->sessions, entry) {
+		if (m->has_resume_session && m->resume_session != 0 && !s->initiator &&
+			!s->closing && s->peer_id == m->resume_session &&
+			same_edge(&s->remote, id) &&
+			memcmp(s->boot_id, m->boot_id.data, STRAIT_BOOT_ID_BYTES) == 0) {
+			s->conn = c;
+			log_info("peer", "session goes on peer=%s/%s id=%08x", id->site, id->name,
+				s->own_id);
+			return hello_write(ps, c, STRAIT__MSG_TYPE__MSG_SESSION_ACCEPT,
+				m->session_counter, s->own_id, 0, true, true);
+		}
+	}
+	for (s = LIST_FIRST(&ps->sessions); s != NULL; s = next) {
+		next = LIST_NEXT(s, entry);
+		if (!s->initiator && same_edge(&s->remote, id))
+			peer_session_close(s, "the peer opened a new one", false);
+	}
+	own_id = new_id(ps);
+	if (own_id == 0)
+		return rpc_fail(c, EIO, "no randomness");
+	s = session_new(ps, c, NULL, own_id, m->session_counter, m, now_ns);
+	if (s == NULL) {
+		int err = errno;
+
+		log_error("peer", "no session for peer=%s/%s: %s", id->site, id->name,
+			strerror(err));
+		return rpc_fail(c, err, "no session can be created, see the log of the edge");
+	}
+	return hello_write(ps, c, STRAIT__MSG_TYPE__MSG_SESSION_ACCEPT, m->session_counter, own_id,
+		0, false, true);
+}
+
+int peer_hello_received(struct peers *ps, struct rpc_conn *c, const uint8_t *body, size_t len,
+	uint64_t now_ns)
+{
+	Strait__SessionHello *m = strait__session_hello__unpack(NULL, len, body);
+	const char *wrong;
+	int ret;
+
+	if (m == NULL)
+		return rpc_fail(c, EPROTO, "malformed SESSION_HELLO");
+	wrong = hello_check(m, rpc_peer(c));
+	if (wrong != NULL) {
+		log_warn("peer", "hello refused from=%s: %s", rpc_peer_address(c), wrong);
+		ret = rpc_fail(c, EPROTO, "%s", wrong);
+	} else if (ps->draining) {
+		ret = rpc_fail(c, ESHUTDOWN, "the edge is draining");
+	} else {
+		drop_stale(ps, rpc_peer(c), m->boot_id.data);
+		ret = hello_answer(ps, c, m, now_ns);
+	}
+	strait__session_hello__free_unpacked(m, NULL);
+	return ret;
+}
+
+int peer_accept_received(struct peer *p, const uint8_t *body, size_t len, uint64_t now_ns)
+{
+	Strait__SessionHello *m = strait__session_hello__unpack(NULL, len, body);
+	struct peers *ps = p->ps;
+	const char *wrong;
+	int ret = 0;
+
+	if (m == NULL)
+		return -EPROTO;
+	wrong = p->hello_sent ? hello_check(m, rpc_peer(p->conn)) : "SESSION_ACCEPT not asked for";
+	p->hello_sent = false;
+	if (wrong != NULL) {
+		log_warn("peer", "accept refused peer=%s/%s: %s", p->remote.site, p->remote.name,
+			wrong);
+		ret = -EPROTO;
+		goto out;
+	}
+	p->failures = 0;
+	if (m->has_resumed && m->resumed) {
+		if (p->cur != NULL &&
+			memcmp(p->cur->boot_id, m->boot_id.data, STRAIT_BOOT_ID_BYTES) == 0)
+			goto out;
+		/* It ended here meanwhile: the next tick asks for a new one. */
+		goto out;
+	}
+	if (p->cur != NULL)
+		peer_session_close(p->cur, "the peer does not know it any more", false);
+	p->cur = session_new(ps, p->conn, p, p->hello_id, p->hello_counter, m, now_ns);
+	if (p->cur == NULL) {
+		ret = -errno;
+		log_error("peer", "no session with peer=%s/%s: %s", p->remote.site, p->remote.name,
+			strerror(-ret));
+		goto out;
+	}
+	p->link.session = p->cur->session;
+	p->link.symbol_bytes = ps->cfg.symbol_bytes;
+	if (m->symbol_bytes < p->link.symbol_bytes)
+		p->link.symbol_bytes = (uint16_t)m->symbol_bytes;
+	ps->kick(ps->ctx);
+out:
+	strait__session_hello__free_unpacked(m, NULL);
+	return ret;
+}
+
+int peer_reset_received(struct peers *ps, struct rpc_conn *c, const uint8_t *body, size_t len)
+{
+	Strait__SessionReset *m = strait__session_reset__unpack(NULL, len, body);
+	struct peer_session *s, *next;
+
+	if (m == NULL)
+		return -EPROTO;
+	for (s = LIST_FIRST(&ps->sessions); s != NULL; s = next) {
+		next = LIST_NEXT(s, entry);
+		if (s->own_id == m->session && same_edge(&s->remote, rpc_peer(c)))
+			peer_session_close(s, "reset by the peer", false);
+	}
+	strait__session_reset__free_unpacked(m, NULL);
+	return 0;
+}
