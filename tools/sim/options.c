@@ -49,6 +49,7 @@ static const char usage_rest[] =
 	"  --jobs N             seeds at a time (0: one a CPU); the output is the same\n"
 	"  --json               one JSON object a seed, then {\"summary\": ..}, instead of a table\n"
 	"  --counters           also all counters of both edges (JSON) or those not 0 (table)\n"
+	"  --describe           only print what each seed would run\n"
 	"  --help\n"
 	"\n"
 	"Fields:\n"
@@ -265,6 +266,8 @@ static int flag_parse(struct sim_options *o, const char *name)
 		o->help = true;
 	else if (strcmp(name, "counters") == 0)
 		o->counters = true;
+	else if (strcmp(name, "describe") == 0)
+		o->describe = true;
 	else if (strcmp(name, "cold") == 0)
 		o->plan.world.cold = true;
 	else

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/sim/plan.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -145,4 +146,51 @@ void plan_mixed(struct plan *p, uint64_t seed)
 			.at_ns = (uint64_t)between(r, 0, 400e6) + 400 * NS_PER_MS * p->nrestarts,
 			.side = prng_chance(r, 0.5) ? WORLD_SOURCE : WORLD_SINK,
 		};
+}
+
+static void link_print(const struct link_config *l, const char *prefix, FILE *out)
+{
+	if (l->loss > 0)
+		fprintf(out, " --%sloss %g", prefix, l->loss);
+	if (l->ge_loss > 0)
+		fprintf(out, " --%sge %g,%g", prefix, l->ge_loss, l->ge_burst);
+	if (l->reorder > 0)
+		fprintf(out, " --%sreorder %g,%g", prefix, l->reorder, (double)l->reorder_ns / 1e6);
+	if (l->dup > 0)
+		fprintf(out, " --%sdup %g", prefix, l->dup);
+	if (l->corrupt > 0)
+		fprintf(out, " --%scorrupt %g", prefix, l->corrupt);
+	for (uint32_t i = 0; i < l->ncuts; i++)
+		fprintf(out, " --%scut %g,%g", prefix, (double)l->cuts[i].at_ns / 1e6,
+			(double)l->cuts[i].len_ns / 1e6);
+	for (uint32_t i = 0; i < l->nsteps; i++)
+		fprintf(out, " --%srtt-step %g,%g", prefix, (double)l->steps[i].at_ns / 1e6,
+			(double)l->steps[i].rtt_ns / 1e6);
+}
+
+void plan_print(const struct plan *p, FILE *out)
+{
+	static const char *const classes[STRAIT_CLASS_COUNT] = { "urgent", "normal", "bulk" };
+	const struct world_config *w = &p->world;
+	const struct link_config *l = &w->link[WORLD_SOURCE];
+
+	fprintf(out, "seed %" PRIu64 ": --rate-gbps %g --rtt-ms %g --queue-bdp %g --cap-gbps %g",
+		w->seed, (double)l->rate_bps / 1e9, (double)l->rtt_ns / 1e6, l->queue_bdp,
+		(double)w->cap_bps / 1e9);
+	link_print(l, "", out);
+	link_print(&w->link[WORLD_SINK], "fb-", out);
+	fprintf(out, " --mtu %d --class %s --transfers %u --control-us %g%s",
+		w->symbol_bytes + STRAIT_OVERHEAD_BYTES + 28, classes[p->class_], p->transfers,
+		(double)w->control_delay_ns / 1e3, w->cold ? " --cold" : "");
+	for (uint32_t i = 0; i < p->nrestarts; i++)
+		fprintf(out, " --restart-%s %g",
+			p->restarts[i].side == WORLD_SOURCE ? "source" : "sink",
+			(double)p->restarts[i].at_ns / 1e6);
+	fprintf(out,
+		"; %u objects of %" PRIu64 "..%" PRIu64 " bytes; credit %" PRIu64 " bytes %" PRIu64
+		" objects, scratch %u, rows %u, log %u, keys %u (0: as needed); gone %g refused %g"
+		" undigested %g lies %g\n",
+		p->objects, p->object_bytes, p->object_bytes_max, w->credit_bytes,
+		w->credit_objects, w->scratch_slots, w->row_slots, w->log_packets, p->key_len,
+		p->gone, p->refused, p->no_digest, p->lie);
 }

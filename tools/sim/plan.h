@@ -8,6 +8,8 @@
 
 #include "tools/sim/world.h"
 
+#include <stdio.h>
+
 enum { PLAN_RESTARTS_MAX = 4 };
 
 struct plan_restart {
@@ -43,3 +45,6 @@ uint64_t plan_rate_bps(const struct plan *p);
  * gone or refused, restarts.
  */
 void plan_mixed(struct plan *p, uint64_t seed);
+
+/* What the plan is, in the words of the command line where it has them; one line. */
+void plan_print(const struct plan *p, FILE *out);

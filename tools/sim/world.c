@@ -534,9 +534,9 @@ void world_config_size(struct world_config *cfg, uint64_t largest_object)
 	if (!cfg->window_packets)
 		cfg->window_packets = clamp_packets(4 * bdp, 16384, 1 << 22);
 	if (!cfg->scratch_slots)
-		cfg->scratch_slots = clamp_packets(2 * bdp, 4096, 1 << 19);
+		cfg->scratch_slots = clamp_packets(2 * bdp, 4096, 65535);
 	if (!cfg->row_slots)
-		cfg->row_slots = clamp_packets(bdp / 2, 4096, 1 << 18);
+		cfg->row_slots = clamp_packets(bdp / 2, 4096, 65535);
 	if (!cfg->credit_bytes) {
 		cfg->credit_bytes = (uint64_t)(4 * bdp_bytes);
 		if (cfg->credit_bytes < 64 << 20)

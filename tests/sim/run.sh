@@ -1,0 +1,91 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Simulator suite of `make sim-check`: seeds over mixed impairments, the acceptance run, repeatability.
+# Every failure prints the command that repeats it. Closing line: `N passed, M failed`.
+#   BUILD=dir   the build directory    SIM_SEEDS=n   mixed seeds (600)    SIM_SEED=s   the first (1)
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+
+sim=${BUILD:-build}/bin/strait-sim
+seeds=${SIM_SEEDS:-600}
+first=${SIM_SEED:-1}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 143' TERM INT
+passed=0 failed=0
+
+pass() {
+	passed=$((passed + 1))
+	echo "ok    $1"
+}
+
+fail() {
+	failed=$((failed + 1))
+	echo "FAIL  $1"
+}
+
+# check NAME PYTHON-EXPRESSION FILE: over `runs` (list of dicts) and `summary`.
+check() {
+	local out
+	out=$(python3 - "$2" "$3" 2>&1 <<-'END'
+		import json, sys
+		rows = [json.loads(line) for line in open(sys.argv[2])]
+		runs, summary = rows[:-1], rows[-1]["summary"]
+		ok, told = eval(sys.argv[1])
+		print(told)
+		sys.exit(not ok)
+	END
+	) && pass "$1: $out" || fail "$1: $out"
+}
+
+# One test a seed of a run's output.
+count_seeds() {
+	local good bad
+	good=$(grep -c '"ok": true, ' "$1")
+	bad=$(grep -c '"ok": false, ' "$1")
+	passed=$((passed + good)) failed=$((failed + bad))
+	echo "$([ "$bad" -eq 0 ] && echo "ok   " || echo FAIL)  $2: $good of $((good + bad)) seeds"
+	[ "$bad" -eq 0 ] || sed 's/^/      /' "$work/err"
+}
+
+if [ ! -x "$sim" ]; then
+	echo "no $sim: run make"
+	echo "0 passed, 1 failed"
+	exit 1
+fi
+
+"$sim" --profile mixed --seed "$first" --seeds "$seeds" --json >"$work/mixed" 2>"$work/err"
+count_seeds "$work/mixed" "mixed impairments"
+check "mixed: all seeds ran" "(len(runs) == $seeds, '%d runs' % len(runs))" "$work/mixed"
+check "mixed: no nonce repeats" \
+	"(all(r['nonce_repeats'] == 0 for r in runs), 'max %g' % summary['nonce_repeats']['max'])" "$work/mixed"
+
+acceptance=(--rate-gbps 1 --rtt-ms 60 --loss 0.01 --mib 512 --seeds 20 --json)
+"$sim" "${acceptance[@]}" >"$work/accept" 2>"$work/err"
+count_seeds "$work/accept" "${acceptance[*]}"
+check "median efficiency >= 0.95" \
+	"(summary['efficiency']['p50'] >= 0.95, '%.4f' % summary['efficiency']['p50'])" "$work/accept"
+
+for args in "--profile mixed --seed 11 --seeds 12" \
+	"--rate-gbps 1 --rtt-ms 60 --loss 0.01 --ge 0.01,8 --reorder 0.1,3 --mib 16 --seeds 3"; do
+	# shellcheck disable=SC2086
+	"$sim" $args --json --counters --jobs 1 >"$work/a" 2>/dev/null
+	# shellcheck disable=SC2086
+	"$sim" $args --json --counters >"$work/b" 2>/dev/null
+	if [ -s "$work/a" ] && cmp -s "$work/a" "$work/b"; then
+		pass "the same bytes twice: strait-sim $args --json --counters"
+	else
+		fail "output differs between runs: strait-sim $args --json --counters"
+	fi
+done
+
+"$sim" --loss 7 >/dev/null 2>"$work/err"
+if [ $? -eq 2 ] && [ -s "$work/err" ]; then
+	pass "bad options are refused"
+else
+	fail "bad options are refused: strait-sim --loss 7"
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

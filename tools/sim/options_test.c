@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/sim/options.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct sim_options o;
+static char error[200];
+
+/* A command line, split at blanks. */
+static int parse(const char *line)
+{
+	static char copy[400];
+	char *argv[40] = { "strait-sim" };
+	int argc = 1;
+
+	strncpy(copy, line, sizeof(copy) - 1);
+	for (char *p = strtok(copy, " "); p; p = strtok(NULL, " "))
+		argv[argc++] = p;
+	error[0] = 0;
+	return sim_options_parse(&o, argc, argv, error, sizeof(error));
+}
+
+static void defaults_are_those_of_the_contract(void **state)
+{
+	(void)state;
+	assert_int_equal(parse(""), 0);
+	assert_int_equal(o.plan.world.link[0].rate_bps, 10000000000);
+	assert_int_equal(o.plan.world.link[1].rtt_ns, 100000000);
+	assert_int_equal(o.plan.world.cap_bps, 10000000000);
+	assert_int_equal(o.plan.world.symbol_bytes, STRAIT_SYMBOL_BYTES_IPV4);
+	assert_int_equal(o.plan.total_bytes, 64 << 20);
+	assert_int_equal(o.plan.class_, STRAIT_CLASS_NORMAL);
+	assert_int_equal(o.seeds, 1);
+}
+
+static void cap_follows_the_link_unless_given(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--rate-gbps 1"), 0);
+	assert_int_equal(o.plan.world.cap_bps, 1000000000);
+	assert_int_equal(parse("--cap-gbps 1.5 --rate-gbps 1"), 0);
+	assert_int_equal(o.plan.world.cap_bps, 1500000000);
+	assert_int_equal(plan_rate_bps(&o.plan), 1000000000);
+	assert_int_equal(parse("--cap-gbps 0"), 0);
+	assert_int_equal(o.plan.world.cap_bps, 0);
+}
+
+static void feedback_is_like_the_data_direction_unless_given(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--fb-loss 0.5 --loss 0.01 --cut 100,50 --cut 300,5"), 0);
+	assert_true(o.plan.world.link[0].loss == 0.01 && o.plan.world.link[1].loss == 0.5);
+	assert_int_equal(o.plan.world.link[1].ncuts, 2);
+	assert_int_equal(parse("--cut 100,50 --fb-cut 7,1 --fb-cut 9,1 --cut 300,5"), 0);
+	assert_int_equal(o.plan.world.link[0].ncuts, 2);
+	assert_int_equal(o.plan.world.link[0].cuts[1].at_ns, 300000000);
+	assert_int_equal(o.plan.world.link[1].ncuts, 2);
+	assert_int_equal(o.plan.world.link[1].cuts[0].at_ns, 7000000);
+}
+
+static void bad_input_is_named(void **state)
+{
+	static const char *const bad[] = { "--loss 2", "--mib 0", "--mib", "--mib x",
+		"--class slow", "--profile none", "--objects 1.5", "--nonsense 1", "--fb-mib 1",
+		"mib 1", "--mib 1 --objects 2", "--objects 2 --transfers 3", "--mtu 100",
+		"--seeds 0", "--objects 100000 --object-kib 1" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(parse(bad[i]), -EINVAL);
+		assert_true(strlen(error) > 10);
+	}
+}
+
+static void mixed_plans_differ_by_seed_only(void **state)
+{
+	static struct plan a, b;
+
+	(void)state;
+	assert_int_equal(parse("--profile mixed --seed 3"), 0);
+	sim_options_plan(&o, 3, &a);
+	sim_options_plan(&o, 3, &b);
+	assert_memory_equal(&a, &b, sizeof(a));
+	sim_options_plan(&o, 4, &b);
+	assert_memory_not_equal(&a, &b, sizeof(a));
+}
+
+static void restarts_are_kept_in_order(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--restart-sink 50 --restart-source 20"), 0);
+	assert_int_equal(o.plan.nrestarts, 2);
+	assert_int_equal(o.plan.restarts[0].side, WORLD_SOURCE);
+	assert_int_equal(o.plan.restarts[1].at_ns, 50000000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults_are_those_of_the_contract),
+		cmocka_unit_test(cap_follows_the_link_unless_given),
+		cmocka_unit_test(feedback_is_like_the_data_direction_unless_given),
+		cmocka_unit_test(bad_input_is_named),
+		cmocka_unit_test(mixed_plans_differ_by_seed_only),
+		cmocka_unit_test(restarts_are_kept_in_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
