@@ -310,6 +310,7 @@ static void on_credit(struct session *s, const struct frame_credit *f)
 		l->bytes = f->bytes;
 	if (f->objects > l->objects)
 		l->objects = f->objects;
+	sender_touch(s);
 }
 
 static void on_ping(struct session *s, uint32_t interval_us)

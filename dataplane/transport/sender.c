@@ -328,6 +328,17 @@ void session_tx_cancel(struct session *s, struct tx_transfer *t, uint8_t status)
 		sender_close(s, t, status, true);
 }
 
+/*
+ * Credit never stops the block with the first object that is not final: a credit smaller than one block, or
+ * than the objects in it, slows a transfer to a block a round trip but does not wedge it.
+ */
+static bool is_oldest(struct tx_transfer *t, uint32_t object)
+{
+	while (t->final_floor < t->objects && t->object[t->final_floor].state == TX_OBJECT_FINAL)
+		t->final_floor++;
+	return object <= t->final_floor;
+}
+
 /* How many blocks from group_first on may start: bytes leased, credit left. */
 static uint32_t group_limit(struct session *s, struct tx_transfer *t, uint32_t want)
 {
@@ -343,14 +354,15 @@ static uint32_t group_limit(struct session *s, struct tx_transfer *t, uint32_t w
 			partition_offset(&st->part, block, 0) + block_bytes(&st->part, block);
 
 		tx_block_objects(t, block, &first, &last);
-		if (used->bytes + (end - t->credit_bytes) > limit->bytes ||
-			used->objects + (last + 1 - t->credit_objects) > limit->objects) {
+		if ((used->bytes + (end - t->credit_bytes) > limit->bytes ||
+			    used->objects + (last + 1 - t->credit_objects) > limit->objects) &&
+			!(n == 0 && is_oldest(t, first))) {
 			t->blocked_credit = true;
 			break;
 		}
 		for (; first <= last && t->object[first].state != TX_OBJECT_WAITING; first++)
 			;
-		if (first <= last) {
+		if (first <= last || !tx_block_is_settled(t, block)) {
 			t->blocked_source = true;
 			break;
 		}
@@ -519,7 +531,8 @@ static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stre
 		size_t len = 0;
 		uint8_t flags;
 
-		if (b->flags & TX_BLOCK_DONE || (b->repair_left == 0 && deficit <= 0)) {
+		if (b->flags & TX_BLOCK_DONE || (b->repair_left == 0 && deficit <= 0) ||
+			(stream == STRAIT_STREAM_OBJECTS && !tx_block_is_settled(t, block))) {
 			b->repair_left = 0;
 			tx_queue_pop(st, &block);
 			continue;
@@ -579,6 +592,8 @@ static size_t group_send(struct session *s, struct tx_transfer *t, uint8_t strea
 
 			if (b->flags & TX_BLOCK_DONE || esi >= k + b->planned)
 				continue;
+			if (stream == STRAIT_STREAM_OBJECTS && !tx_block_is_settled(t, block))
+				continue; /* queued for repair when the receiver answers */
 			if (esi >= k) {
 				len = row_send(s, t, stream, block, k + b->planned - esi, flags,
 					buf);

@@ -180,6 +180,19 @@ bool tx_block_is_readable(struct tx_transfer *t, uint32_t block)
 	return true;
 }
 
+bool tx_block_is_settled(struct tx_transfer *t, uint32_t block)
+{
+	uint32_t first, last;
+
+	if (t->n_gone == 0)
+		return true;
+	tx_block_objects(t, block, &first, &last);
+	for (uint32_t i = first; i <= last; i++)
+		if (t->object[i].state == TX_OBJECT_GONE)
+			return false;
+	return true;
+}
+
 static bool is_over(const struct tx_object *o)
 {
 	return o->state == TX_OBJECT_GONE || o->state == TX_OBJECT_FINAL;

@@ -86,7 +86,8 @@ struct tx_transfer {
 	uint32_t want;      /* objects [0, want) were asked for */
 	uint32_t want_told; /* ... and the event was polled */
 	uint32_t objects_final;
-	uint32_t log_next; /* OBJECT frames known up to here */
+	uint32_t final_floor; /* all objects below are final */
+	uint32_t log_next;    /* OBJECT frames known up to here */
 	bool log_ack_due;
 	uint32_t n_gone; /* objects in state GONE */
 	uint64_t withdraw_due_ns;
@@ -116,6 +117,12 @@ void tx_block_objects(struct tx_transfer *t, uint32_t block, uint32_t *first, ui
 
 /** Every object the block overlaps has readable bytes: rows may be made. */
 bool tx_block_is_readable(struct tx_transfer *t, uint32_t block);
+
+/**
+ * No object the block overlaps is GONE, that is withdrawn without the receiver's answer. Until it answered it would
+ * take the zeros that stand for such an object in a shared symbol for the object's bytes.
+ */
+bool tx_block_is_settled(struct tx_transfer *t, uint32_t block);
 
 /**
  * Bring a block of the object stream in line with its objects' states: symbols wholly inside objects that are
