@@ -12,9 +12,10 @@
 #include <string.h>
 
 /* Copy and digest in steps that stay in the first-level caches between the two. */
-#define COPY_STEP  (32u << 10)
-#define BATCH_MAX  ((size_t)1 << 20)
-#define OPEN_FLAGS (STRAIT_POOL_CREATE | STRAIT_POOL_GROUP | STRAIT_POOL_SPARSE)
+#define COPY_STEP (32u << 10)
+#define BATCH_MAX ((size_t)1 << 20)
+#define OPEN_FLAGS                                                                                 \
+	(STRAIT_POOL_CREATE | STRAIT_POOL_GROUP | STRAIT_POOL_SPARSE | STRAIT_POOL_PREFAULT)
 
 struct strait_pool {
 	struct pool *pool;
@@ -29,6 +30,7 @@ struct strait_pool *strait_pool_open(const char *path, unsigned int flags, uint6
 		.create = flags & STRAIT_POOL_CREATE,
 		.group = flags & STRAIT_POOL_GROUP,
 		.sparse = flags & STRAIT_POOL_SPARSE,
+		.prefault = flags & STRAIT_POOL_PREFAULT,
 		.create_size_bytes = create_size,
 	};
 	struct strait_pool *pool;

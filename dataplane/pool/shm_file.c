@@ -265,6 +265,10 @@ int shm_file_open(struct shm *shm, const char *path, const struct shm_pool_optio
 	rc = file_check_header(shm, path, &why);
 	if (rc != 0)
 		goto err;
+	/* Both only help; kernels without them, or without huge pages in tmpfs, do as well. */
+	madvise(shm->hdr, size, MADV_HUGEPAGE);
+	if (options->prefault)
+		madvise(shm->hdr, size, MADV_POPULATE_WRITE);
 	rc = local_init(shm);
 	if (rc != 0) {
 		fail(&why, rc, "%s: %s", path, strerror(-rc));

@@ -67,10 +67,17 @@ void shm_index_prefetch_entry(const struct shm *shm, uint64_t hash)
 {
 	uint32_t idx = __atomic_load_n(bucket_of(shm, hash), __ATOMIC_RELAXED);
 
-	if (idx < shm->geo.entry_count) {
+	if (idx < shm->geo.entry_count)
 		__builtin_prefetch(&shm->entries[idx]);
+}
+
+void shm_index_prefetch_key(const struct shm *shm, uint64_t hash)
+{
+	uint32_t idx = __atomic_load_n(bucket_of(shm, hash), __ATOMIC_RELAXED);
+
+	if (idx < shm->geo.entry_count &&
+		__atomic_load_n(&shm->entries[idx].hash, __ATOMIC_RELAXED) == hash)
 		__builtin_prefetch(&shm->cold[idx]);
-	}
 }
 
 struct shm_entry *shm_index_find(struct shm *shm, const void *key, size_t key_len, uint64_t hash)

@@ -12,9 +12,13 @@
 
 uint64_t shm_hash(const struct shm *shm, const void *key, size_t key_len);
 
-/* For batches: start loading what the lookup will touch. No lock needed. */
+/*
+ * For batches: start loading what the lookup will touch, one step after the other. Without the lock they may guess
+ * wrong, which costs a cache miss.
+ */
 void shm_index_prefetch_bucket(const struct shm *shm, uint64_t hash);
 void shm_index_prefetch_entry(const struct shm *shm, uint64_t hash);
+void shm_index_prefetch_key(const struct shm *shm, uint64_t hash);
 
 struct shm_entry *shm_index_find(struct shm *shm, const void *key, size_t key_len, uint64_t hash);
 

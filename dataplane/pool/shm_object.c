@@ -285,6 +285,8 @@ int shm_exist_batch(struct shm *shm, const struct strait_key *keys, size_t n, ui
 		}
 		for (size_t i = 0; i < m; i++)
 			shm_index_prefetch_entry(shm, hash[i]);
+		for (size_t i = 0; i < m; i++)
+			shm_index_prefetch_key(shm, hash[i]);
 		rc = shm_lock(shm);
 		if (rc != 0) {
 			memset(found, 0, n);

@@ -16,6 +16,7 @@ struct shm_pool_options {
 	bool create; /* create if missing; else a missing file is ENOENT at once */
 	bool group;  /* mode 0660 at creation; accept another owner's file if it has mode 0660 */
 	bool sparse; /* do not reserve memory at creation */
+	bool prefault; /* map every page now, for long-lived processes: no page fault on the data path later */
 	uint64_t create_size_bytes; /* of the whole file, 1 MiB to 4 TiB */
 };
 

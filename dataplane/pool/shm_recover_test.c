@@ -21,24 +21,25 @@
 /*
  * kill -9 at a chosen machine instruction. A child runs one operation under ptrace, is stepped to instruction n and
  * killed there; then the pool must be consistent, what was visible before must be whole (or gone where the
- * operation may remove it), and the next client must be able to work. n walks over each operation in strides that
- * the seed sets apart, so that many runs see every instruction.
+ * operation may remove it), and the next client must be able to work. n is every instruction that changed a
+ * primary fact (shm_layout.h), so that no order of stores goes untested, and some random ones.
  */
 
-#define POOL_BYTES     (1u << 20)
-#define RESIDENTS      12u
-#define MAX_STEPS      400000
-#define LONG_OPERATION 2500 /* instructions; gets fewer points, to bound the time */
-#define RESIDENT_LEN   9000u
+#define POOL_BYTES   (1u << 20)
+#define RESIDENTS    12u
+#define MAX_STEPS    400000
+#define TRACE_MAX    64u
+#define RESIDENT_LEN 9000u
+
+struct trace {
+	unsigned int count;
+	long at[TRACE_MAX];
+};
 
 static struct testing_dir dir;
 static struct pool *pool;
 static uint64_t random_state = 20260101;
-#ifdef __SANITIZE_ADDRESS__
-static unsigned int points = 9; /* each runs several times as many instructions */
-#else
-static unsigned int points = 24; /* kills per operation; the first argument overrides it */
-#endif
+static unsigned int random_points = 6; /* per operation; the first argument overrides it */
 
 static struct pool *open_pool(void)
 {
@@ -231,9 +232,38 @@ static pid_t child_start(const struct operation *op)
 	return -1;
 }
 
-/* Step the child up to `upto` instructions, then kill it. Returns how many it took to its end, or upto. */
-static long child_step_and_kill(pid_t pid, long upto)
+/* Of all primary facts: two instants of equal sums differ in derived ones at most. */
+static uint64_t primary_sum(void)
 {
+	const struct shm *shm = shm_pool_file(pool);
+	uint64_t sum = shm->hdr->entry_top;
+
+	for (uint32_t slot = 0; slot < 8; slot++)
+		sum = sum * 31 + shm->hdr->client[slot].used;
+	for (uint32_t idx = 0; idx < shm->hdr->entry_top; idx++) {
+		const struct shm_entry *e = &shm->entries[idx];
+
+		sum = sum * 31 + e->state;
+		if (e->state == SHM_FREE)
+			continue;
+		sum = sum * 31 + (e->page ^ (uint64_t)e->npages << 32);
+		sum = sum * 31 + (e->key_len ^ (uint32_t)e->flags << 16);
+		sum = sum * 31 + e->len;
+		sum = sum * 31 + e->digest;
+		sum = sum * 31 + (e->state == SHM_WRITING ? e->owner : 0);
+		for (unsigned int i = 0; i < SHM_LEASE_WORDS; i++)
+			sum = sum * 31 + e->lease[i];
+	}
+	return sum;
+}
+
+/*
+ * Step the child up to `upto` instructions, then kill it. Returns how many it took to its end, or upto; in trace, if
+ * given, the numbers of those that changed a primary fact.
+ */
+static long child_step_and_kill(pid_t pid, long upto, struct trace *trace)
+{
+	uint64_t sum = primary_sum(), last = sum;
 	long steps = 0;
 	int status;
 
@@ -244,6 +274,11 @@ static long child_step_and_kill(pid_t pid, long upto)
 		assert_true(WIFSTOPPED(status));
 		if (WSTOPSIG(status) != SIGTRAP)
 			break;
+		if (trace != NULL)
+			sum = primary_sum();
+		if (sum != last && trace->count < TRACE_MAX)
+			trace->at[trace->count++] = steps + 1;
+		last = sum;
 	}
 	kill(pid, SIGKILL);
 	do
@@ -253,11 +288,11 @@ static long child_step_and_kill(pid_t pid, long upto)
 }
 
 /* Returns how many instructions were run, -1 if there is no ptrace here. */
-static long run_and_kill(const struct operation *op, long upto)
+static long run_and_kill(const struct operation *op, long upto, struct trace *trace)
 {
 	pid_t pid = child_start(op);
 
-	return pid < 0 ? -1 : child_step_and_kill(pid, upto);
+	return pid < 0 ? -1 : child_step_and_kill(pid, upto, trace);
 }
 
 /* The kernel has marked the lock's owner dead and nobody has taken it since (futex(2)). */
@@ -351,35 +386,42 @@ static int teardown(void **state)
 	return 0;
 }
 
+static void kill_and_check(const struct operation *op, long at)
+{
+	run_and_kill(op, at, NULL);
+	assert_consistent(op, at);
+	assert_usable(op);
+}
+
 static void kill_at_any_instruction_of_any_operation_is_survived(void **state)
 {
 	struct strait_pool_stats s;
-	unsigned int n;
+	unsigned int traced = 0;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(operations) / sizeof(*operations); i++) {
 		const struct operation *op = &operations[i];
-		long total = run_and_kill(op, MAX_STEPS);
+		struct trace trace = { .count = 0 };
+		long total = run_and_kill(op, MAX_STEPS, &trace);
 
 		if (total < 0)
 			skip();
 		assert_true(total < MAX_STEPS);
 		assert_consistent(op, total);
 		assert_usable(op);
-		n = total > LONG_OPERATION ? points / 3 : points;
-		for (unsigned int point = 0; point < n; point++) {
-			long at = total * point / n +
-				(long)testing_below(&random_state, (uint64_t)total / n + 1);
-
-			run_and_kill(op, at);
-			assert_consistent(op, at);
-			assert_usable(op);
+		/* One operation after the other differs by a few instructions, hence the one after as well. */
+		for (unsigned int k = 0; k < trace.count; k++) {
+			kill_and_check(op, trace.at[k]);
+			kill_and_check(op, trace.at[k] + 1);
 		}
+		traced += trace.count;
+		for (unsigned int k = 0; k < random_points; k++)
+			kill_and_check(op, (long)testing_below(&random_state, (uint64_t)total));
 	}
 	assert_int_equal(pool_stats(pool, &s), 0);
-	print_message("%llu recoveries\n", (unsigned long long)s.recoveries);
-	assert_true(s.recoveries > 2 * points);
-	assert_true(s.evictions > 0);
+	print_message("%u changes of state, %llu recoveries\n", traced,
+		(unsigned long long)s.recoveries);
+	assert_true(s.recoveries > 0 && s.evictions > 0);
 	assert_true(s.reclaimed_leases > 0 && s.reclaimed_writes > 0);
 }
 
@@ -403,8 +445,8 @@ static void kill_during_recovery_is_survived(void **state)
 		.prepare = prepare_nothing,
 		.run = run_stats,
 	};
-	long total = run_and_kill(op, MAX_STEPS), recovery_total = 0;
-	unsigned int both = 0, n = points * 2 / 3;
+	long total = run_and_kill(op, MAX_STEPS, NULL), recovery_total = 0;
+	unsigned int both = 0, n = 2 * random_points;
 	pid_t second;
 
 	(void)state;
@@ -419,13 +461,13 @@ static void kill_during_recovery_is_survived(void **state)
 
 		second = child_start(&recovery);
 		assert_true(second > 0);
-		run_and_kill(op, at);
+		run_and_kill(op, at, NULL);
 		if (lock_is_orphaned()) {
-			steps = child_step_and_kill(second, steps);
+			steps = child_step_and_kill(second, steps, NULL);
 			both += lock_is_orphaned();
 			recovery_total = steps > recovery_total ? steps : recovery_total;
 		} else {
-			child_step_and_kill(second, 0);
+			child_step_and_kill(second, 0, NULL);
 		}
 		assert_consistent(&recovery, at);
 		assert_usable(op);
@@ -443,6 +485,6 @@ int main(int argc, char **argv)
 	};
 
 	if (argc > 1)
-		points = (unsigned int)strtoul(argv[1], NULL, 10);
+		random_points = (unsigned int)strtoul(argv[1], NULL, 10);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,10 +42,11 @@ extern "C" {
 
 /* strait_pool_open() flags. */
 #define STRAIT_POOL_CREATE 0x1u /* create the file if there is none */
-#define STRAIT_POOL_GROUP                                                                          \
-	0x2u /* create with mode 0660; accept a file of another owner that has mode 0660 */
-#define STRAIT_POOL_SPARSE                                                                         \
-	0x4u /* do not reserve memory now: a full tmpfs later kills the writer with SIGBUS */
+/* create with mode 0660; accept a file of another owner that has mode 0660 */
+#define STRAIT_POOL_GROUP 0x2u
+/* do not reserve memory now: a full tmpfs later kills the writer with SIGBUS */
+#define STRAIT_POOL_SPARSE   0x4u
+#define STRAIT_POOL_PREFAULT 0x8u /* map every page now: slow to open, no page fault later */
 
 /* strait_get() flags. */
 #define STRAIT_GET_VERIFY 0x1u /* recompute the digest first; reads every byte */
