@@ -110,11 +110,42 @@ static void build_arguments(const struct eal_config *cfg)
 		arg_add("--vdev=%s", cfg->vdevs[i]);
 	if (!cfg->telemetry)
 		arg_add("--no-telemetry");
-	/* A memif client tries to connect again and again; its complaint each time says nothing new. */
-	arg_add("--log-level=notice");
-	arg_add("--log-level=pmd.net.memif:critical");
-	if (cfg->log_level != NULL)
-		arg_add("--log-level=%s", cfg->log_level);
+}
+
+/* "debug" or "pmd.net.memif:info". -EINVAL: no such level. */
+static int set_log_level(const char *text)
+{
+	static const char *const names[] = { [RTE_LOG_EMERG] = "emergency",
+		[RTE_LOG_ALERT] = "alert",
+		[RTE_LOG_CRIT] = "critical",
+		[RTE_LOG_ERR] = "error",
+		[RTE_LOG_WARNING] = "warning",
+		[RTE_LOG_NOTICE] = "notice",
+		[RTE_LOG_INFO] = "info",
+		[RTE_LOG_DEBUG] = "debug" };
+	const char *colon = strrchr(text, ':');
+	const char *level = colon != NULL ? colon + 1 : text;
+	char pattern[128] = "*";
+
+	if (colon != NULL)
+		snprintf(pattern, sizeof(pattern), "%.*s", (int)(colon - text), text);
+	for (uint32_t i = RTE_LOG_EMERG; i <= RTE_LOG_DEBUG; i++) {
+		if (strcmp(level, names[i]) == 0)
+			return rte_log_set_level_pattern(pattern, i) == 0 ? 0 : -EINVAL;
+	}
+	return -EINVAL;
+}
+
+/*
+ * After the start, because --log-level works backwards for drivers that are loaded by it: the first match
+ * wins. A memif client tries to connect again and again; its complaint each time says nothing new.
+ */
+static int set_log_levels(const char *wanted)
+{
+	rte_log_set_global_level(RTE_LOG_DEBUG);
+	rte_log_set_level_pattern("*", RTE_LOG_NOTICE);
+	rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_CRIT);
+	return wanted != NULL ? set_log_level(wanted) : 0;
 }
 
 /* The last lines of what the EAL said, most telling last: "cause: consequence". */
@@ -147,6 +178,12 @@ int eal_start(const struct eal_config *cfg, char *err, size_t err_len)
 		snprintf(err, err_len, "DPDK is running already");
 		return -EALREADY;
 	}
+	if (set_log_levels(cfg->log_level) != 0) {
+		snprintf(err, err_len,
+			"DPDK log level \"%s\": must be [type:]level, debug to emergency",
+			cfg->log_level);
+		return -EINVAL;
+	}
 	build_arguments(cfg);
 	if (args.failed) {
 		snprintf(err, err_len, "too many devices for DPDK's command line, or no memory");
@@ -168,6 +205,7 @@ int eal_start(const struct eal_config *cfg, char *err, size_t err_len)
 		explain(text, -rc, cfg, err, err_len);
 	else
 		started = true;
+	set_log_levels(cfg->log_level);
 	free(text);
 	return rc;
 }

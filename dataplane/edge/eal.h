@@ -31,8 +31,8 @@ struct eal_config {
 	const char *const *vdevs;
 	unsigned int vdev_count;
 	bool telemetry; /* DPDK's own telemetry socket */
-	const char *
-		log_level; /* as for --log-level, e.g. "debug", "pmd.net.memif:info"; default "notice" */
+	/* "[type:]level": "debug", "pmd.net.memif:info"; default "notice" */
+	const char *log_level;
 };
 
 /**

@@ -271,6 +271,9 @@ void port_destroy(struct port *p)
 		port_memif_client_stop(p);
 	rte_eth_dev_stop(p->id);
 	rte_eth_dev_close(p->id);
+	/* So that a device of this name can be created again. */
+	if (p->device.kind != PORT_KIND_PCI)
+		rte_eal_hotplug_remove("vdev", p->device.name);
 	if (p->guarded)
 		port_guard_del(&p->guard);
 	rte_mempool_free(p->pool);

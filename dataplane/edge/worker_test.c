@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/worker_priv.h"
+
+#include "dataplane/edge/eal.h"
+#include "dataplane/edge/net_arp.h"
+#include "dataplane/edge/net_icmp.h"
+#include "dataplane/fec/digest.h"
+#include "dataplane/transport/manifest.h"
+
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <rte_ring.h>
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/*
+ * A worker on one end of a memif, in one process and without hugepages. On the other end either the test
+ * itself, frame by frame, or a second worker. Waiting is polling with a deadline.
+ */
+
+enum {
+	NEAR_IP = 0x0a0a0001,
+	FAR_IP = 0x0a0a0002,
+	UDP_PORT = 4700,
+	PATIENCE_MS = 5000,
+	SILENCE_MS = 30,
+};
+
+static const uint8_t near_mac[NET_MAC_BYTES] = { 2, 0, 0, 0, 0, 1 };
+static const uint8_t far_mac[NET_MAC_BYTES] = { 2, 0, 0, 0, 0, 2 };
+static const struct net_identity far = { .mac = { 2, 0, 0, 0, 0, 2 },
+	.ip = FAR_IP,
+	.udp_port = UDP_PORT };
+
+static struct port *near_port, *far_port;
+static struct worker *near_worker;
+static unsigned int rounds; /* each test has a socket of its own */
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static struct port *open_port(const char *role, int n)
+{
+	char device[128], err[256] = "";
+	struct port_config cfg = { .device = device,
+		.has_mac = true,
+		.ipv4 = n == 0 ? NEAR_IP : FAR_IP,
+		.prefix_len = 24,
+		.udp_port = UDP_PORT,
+		.buffers = 4095 };
+	struct port *p;
+
+	memcpy(cfg.mac, n == 0 ? near_mac : far_mac, NET_MAC_BYTES);
+	snprintf(device, sizeof(device), "net_memif%d,role=%s,socket=strait-worker-test-%d.%u", n,
+		role, (int)getpid(), rounds);
+	p = port_create(&cfg, err, sizeof(err));
+	if (p == NULL)
+		print_error("%s\n", err);
+	return p;
+}
+
+static bool link_is_up(const struct port *p)
+{
+	struct port_info info;
+
+	port_info(p, &info);
+	return info.link_up;
+}
+
+static void await_link(const struct port *p)
+{
+	uint64_t end = now_ms() + PATIENCE_MS;
+
+	while (!link_is_up(p))
+		assert_true(now_ms() < end);
+}
+
+static struct worker *open_worker(struct port *p)
+{
+	const struct worker_config cfg = { .port = p };
+	struct worker *w = worker_create(&cfg);
+
+	assert_non_null(w);
+	assert_int_equal(worker_start(w), 0);
+	return w;
+}
+
+static int open_near(void **state)
+{
+	(void)state;
+	/* In one process the driver makes the socket once: as a listener only if the server comes first. */
+	rounds++;
+	near_port = open_port("server", 0);
+	far_port = open_port("client", 1);
+	if (near_port == NULL || far_port == NULL)
+		return -1;
+	near_worker = open_worker(near_port);
+	await_link(far_port);
+	await_link(near_port);
+	return 0;
+}
+
+static int close_near(void **state)
+{
+	(void)state;
+	worker_destroy(near_worker);
+	port_destroy(near_port);
+	port_destroy(far_port);
+	return 0;
+}
+
+static void send_frame(const uint8_t *frame, size_t len)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(far_port->pool);
+	uint64_t end = now_ms() + PATIENCE_MS;
+
+	assert_non_null(m);
+	memcpy(rte_pktmbuf_append(m, (uint16_t)len), frame, len);
+	while (rte_eth_tx_burst(far_port->id, 0, &m, 1) != 1)
+		assert_true(now_ms() < end);
+}
+
+/* The next frame of an EtherType, 0: none came. */
+static size_t receive(uint16_t type, uint8_t *frame, unsigned int wait_ms)
+{
+	uint64_t end = now_ms() + wait_ms;
+	struct rte_mbuf *m;
+	size_t len;
+
+	while (now_ms() < end) {
+		if (rte_eth_rx_burst(far_port->id, 0, &m, 1) != 1)
+			continue;
+		len = m->data_len;
+		memcpy(frame, rte_pktmbuf_mtod(m, uint8_t *), len);
+		rte_pktmbuf_free(m);
+		if (net_get16(frame + 12) == type)
+			return len;
+	}
+	return 0;
+}
+
+static uint64_t counter(size_t offset)
+{
+	struct worker_stats s;
+
+	worker_stats(near_worker, &s);
+	return *(uint64_t *)((uint8_t *)&s + offset);
+}
+
+#define COUNTER(name) counter(offsetof(struct worker_stats, name))
+
+static void await_counter(size_t offset, uint64_t value)
+{
+	uint64_t end = now_ms() + PATIENCE_MS;
+
+	while (counter(offset) < value)
+		assert_true(now_ms() < end);
+	assert_int_equal(counter(offset), value);
+}
+
+#define AWAIT_COUNTER(name, value) await_counter(offsetof(struct worker_stats, name), value)
+
+static void address_is_announced_when_the_link_comes_up(void **state)
+{
+	uint8_t frame[2048];
+	struct net_arp arp;
+
+	(void)state;
+	assert_int_not_equal(receive(NET_TYPE_ARP, frame, PATIENCE_MS), 0);
+	assert_int_equal(net_arp_decode(frame, sizeof(frame), &arp), 0);
+	assert_int_equal(arp.sender_ip, NEAR_IP);
+	assert_int_equal(arp.target_ip, NEAR_IP);
+	assert_memory_equal(arp.sender_mac, near_mac, NET_MAC_BYTES);
+}
+
+static void arp_for_us_is_answered_and_for_others_not(void **state)
+{
+	uint8_t frame[2048];
+	struct net_arp arp;
+
+	(void)state;
+	net_arp_encode_request(frame, &far, NEAR_IP, NULL);
+	send_frame(frame, NET_ARP_FRAME_BYTES);
+	do {
+		assert_int_not_equal(receive(NET_TYPE_ARP, frame, PATIENCE_MS), 0);
+		assert_int_equal(net_arp_decode(frame, sizeof(frame), &arp), 0);
+	} while (arp.op != NET_ARP_REPLY);
+	assert_memory_equal(frame, far_mac, NET_MAC_BYTES);
+	assert_int_equal(arp.sender_ip, NEAR_IP);
+	assert_memory_equal(arp.sender_mac, near_mac, NET_MAC_BYTES);
+
+	net_arp_encode_request(frame, &far, NEAR_IP + 100, NULL);
+	send_frame(frame, NET_ARP_FRAME_BYTES);
+	while (receive(NET_TYPE_ARP, frame, SILENCE_MS) != 0) {
+		net_arp_decode(frame, sizeof(frame), &arp);
+		assert_int_not_equal(arp.op, NET_ARP_REPLY);
+	}
+	AWAIT_COUNTER(arp_replies, 1);
+}
+
+static size_t far_datagram(uint8_t *frame, size_t payload, uint8_t protocol)
+{
+	struct net_flow flow = { .src_ip = FAR_IP,
+		.dst_ip = NEAR_IP,
+		.src_port = UDP_PORT,
+		.dst_port = UDP_PORT };
+	uint8_t *ip = frame + NET_ETH_BYTES;
+	struct net_header h;
+	size_t len;
+
+	memcpy(flow.dst_mac, near_mac, NET_MAC_BYTES);
+	net_header_init(&h, &flow, far_mac);
+	len = net_header_write(&h, frame, payload, NET_UDP_SUM_FULL);
+	ip[9] = protocol;
+	net_put16(ip + 10, 0);
+	net_sum_put(ip + 10, net_sum_fold(net_sum_add(0, ip, NET_IPV4_BYTES)));
+	return len;
+}
+
+static void ping_of_any_size_is_answered(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 56, 1000, 1472 };
+	uint8_t frame[2048] = { 0 }, *icmp = frame + NET_ETH_BYTES + NET_IPV4_BYTES;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t len = far_datagram(frame, sizes[i], NET_PROTO_ICMP);
+
+		memset(icmp, 0, 8);
+		icmp[0] = 8;
+		net_put16(icmp + 6, (uint16_t)i);
+		net_sum_put(icmp + 2, net_sum_fold(net_sum_add(0, icmp, 8 + sizes[i])));
+		send_frame(frame, len);
+		assert_int_equal(receive(NET_TYPE_IPV4, frame, PATIENCE_MS), len);
+		assert_int_equal(icmp[0], 0);
+		assert_int_equal(net_get16(icmp + 6), i);
+		assert_memory_equal(frame, far_mac, NET_MAC_BYTES);
+	}
+	AWAIT_COUNTER(icmp_echo, 5);
+}
+
+static void strangers_get_silence_and_a_counter(void **state)
+{
+	uint8_t frame[2048] = { 0 };
+	size_t len;
+
+	(void)state;
+	len = far_datagram(frame, 100, NET_PROTO_UDP);
+	send_frame(frame, len);
+	AWAIT_COUNTER(drop_no_session, 1);
+	frame[len - 1] ^= 1;
+	send_frame(frame, len);
+	AWAIT_COUNTER(drop_checksum, 1);
+	send_frame(frame, 30);
+	AWAIT_COUNTER(drop_malformed, 1);
+	frame[5]++;
+	send_frame(frame, len);
+	AWAIT_COUNTER(drop_not_for_us, 1);
+	far_datagram(frame, 100, 6);
+	send_frame(frame, len);
+	AWAIT_COUNTER(drop_protocol, 1);
+	far_datagram(frame, 100, NET_PROTO_UDP);
+	net_put16(frame + NET_ETH_BYTES + 6, 0x2000);
+	net_put16(frame + NET_ETH_BYTES + 10, 0);
+	net_sum_put(frame + NET_ETH_BYTES + 10,
+		net_sum_fold(net_sum_add(0, frame + NET_ETH_BYTES, NET_IPV4_BYTES)));
+	send_frame(frame, len);
+	AWAIT_COUNTER(drop_fragment, 1);
+	assert_int_equal(receive(NET_TYPE_IPV4, frame, SILENCE_MS), 0);
+}
+
+static void answers_are_limited(void **state)
+{
+	uint8_t frame[2048];
+
+	(void)state;
+	net_arp_encode_request(frame, &far, NEAR_IP, NULL);
+	for (int i = 0; i < 2000; i++)
+		send_frame(frame, NET_ARP_FRAME_BYTES);
+	await_counter(offsetof(struct worker_stats, rx_packets), 2000);
+	assert_true(COUNTER(drop_limited) + COUNTER(arp_replies) <= 2000);
+}
+
+static void lost_peer_is_found_again(void **state)
+{
+	uint8_t frame[2048];
+	struct net_arp arp;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		port_destroy(far_port);
+		far_port = open_port("client", 1);
+		assert_non_null(far_port);
+		await_link(far_port);
+		net_arp_encode_request(frame, &far, NEAR_IP, NULL);
+		send_frame(frame, NET_ARP_FRAME_BYTES);
+		do {
+			assert_int_not_equal(receive(NET_TYPE_ARP, frame, PATIENCE_MS), 0);
+			net_arp_decode(frame, sizeof(frame), &arp);
+		} while (arp.op != NET_ARP_REPLY);
+	}
+}
+
+/* ---- two workers, two sessions ------------------------------------------------------------------- */
+
+enum { OBJECTS = 3, OBJECT_BYTES = 1000001 };
+
+static struct worker *far_worker;
+
+static int open_both(void **state)
+{
+	if (open_near(state) != 0)
+		return -1;
+	far_worker = open_worker(far_port);
+	return 0;
+}
+
+static int close_both(void **state)
+{
+	worker_destroy(far_worker);
+	return close_near(state);
+}
+
+static struct session *open_session(bool initiator)
+{
+	struct session_config cfg = { .peer_session = initiator ? 0x2222 : 0x1111,
+		.own_session = initiator ? 0x1111 : 0x2222,
+		.direction = initiator ? STRAIT_DIR_INITIATOR : STRAIT_DIR_RESPONDER,
+		.aead = aead_default(),
+		.cap_bps = 1000000000,
+		.rtt_hint_ns = 1000000,
+		.loss_prior = -1,
+		.symbol_bytes = STRAIT_SYMBOL_BYTES_IPV4,
+		.seed = initiator ? 1 : 2 };
+	struct session *s;
+
+	memset(cfg.secret, 7, sizeof(cfg.secret));
+	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
+		cfg.peer_credit[i] = (struct session_credit){ 64 << 20, 1024 };
+		cfg.own_credit[i] = (struct session_credit){ 64 << 20, 1024 };
+	}
+	s = session_create(&cfg);
+	assert_non_null(s);
+	return s;
+}
+
+static void add_session(struct worker *w, struct session *s, uint32_t id, uint32_t remote)
+{
+	const struct worker_command c = { .type = WORKER_SESSION_ADD,
+		.session = s,
+		.session_id = id,
+		.endpoint = { .remote_ip = remote, .remote_port = UDP_PORT } };
+
+	assert_int_equal(worker_command(w, &c), 0);
+}
+
+static void tell(struct worker *w, struct worker_command c)
+{
+	assert_int_equal(worker_command(w, &c), 0);
+}
+
+/* What the test's control thread knows. */
+struct ends {
+	struct session *source, *sink;
+	struct tx_transfer *tx;
+	uint8_t *from[OBJECTS], *to[OBJECTS];
+	uint8_t resume[OBJECTS][SESSION_RESUME_BYTES];
+	unsigned int received, committed;
+	bool tx_closed, rx_closed, source_gone, sink_gone, source_up, sink_up;
+	unsigned int rejected;
+};
+
+static void source_event(struct ends *e, const struct worker_event *ev)
+{
+	switch (ev->type) {
+	case WORKER_EVENT_SESSION_GONE:
+		e->source_gone = true;
+		return;
+	case WORKER_EVENT_TX_REJECTED:
+		e->rejected++;
+		return;
+	case WORKER_EVENT_SESSION:
+		break;
+	default:
+		fail();
+	}
+	switch (ev->ev.type) {
+	case SESSION_EVENT_UP:
+		e->source_up = true;
+		break;
+	case SESSION_EVENT_TX_WANT:
+		for (uint32_t i = 0; i < ev->ev.object && i < OBJECTS; i++)
+			tell(near_worker,
+				(struct worker_command){ .type = WORKER_TX_READY,
+					.session = e->source,
+					.tx = e->tx,
+					.object = i,
+					.data = e->from[i] });
+		break;
+	case SESSION_EVENT_TX_OBJECT:
+		if (ev->ev.status == STRAIT_STATUS_COMMITTED)
+			e->committed++;
+		break;
+	case SESSION_EVENT_TX_CLOSED:
+		e->tx_closed = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void sink_event(struct ends *e, const struct worker_event *ev)
+{
+	struct worker_command c = { .session = e->sink, .rx = ev->ev.rx };
+
+	if (ev->type == WORKER_EVENT_SESSION_GONE) {
+		e->sink_gone = true;
+		return;
+	}
+	assert_int_equal(ev->type, WORKER_EVENT_SESSION);
+	switch (ev->ev.type) {
+	case SESSION_EVENT_UP:
+		e->sink_up = true;
+		break;
+	case SESSION_EVENT_RX_OPEN:
+		c.type = WORKER_RX_ATTACH;
+		c.rx = rx_transfer_create(&ev->ev.open, NULL);
+		assert_non_null(c.rx);
+		tell(far_worker, c);
+		break;
+	case SESSION_EVENT_RX_MANIFEST:
+		assert_int_equal(rx_transfer_load_objects(c.rx), 0);
+		assert_int_equal(rx_transfer_objects(c.rx), OBJECTS);
+		c.type = WORKER_RX_BEGIN;
+		tell(far_worker, c);
+		c.type = WORKER_RX_PLACE;
+		for (c.object = 0; c.object < OBJECTS; c.object++) {
+			rx_object_prepare(c.rx, c.object, e->to[c.object], e->resume[c.object],
+				false);
+			tell(far_worker, c);
+		}
+		break;
+	case SESSION_EVENT_RX_OBJECT:
+		assert_int_equal(ev->ev.status, STRAIT_STATUS_COMMITTED);
+		c.type = WORKER_RX_FINISH;
+		c.object = ev->ev.object;
+		c.status = STRAIT_STATUS_COMMITTED;
+		e->received++;
+		tell(far_worker, c);
+		break;
+	case SESSION_EVENT_RX_CLOSED:
+		e->rx_closed = true;
+		if (ev->ev.rx != NULL)
+			rx_transfer_destroy(ev->ev.rx);
+		break;
+	default:
+		break;
+	}
+}
+
+/* As the control thread does: drain, arm, sleep on the eventfds. */
+static void serve_until(struct ends *e, const bool *done)
+{
+	uint64_t end = now_ms() + 4 * PATIENCE_MS;
+	struct pollfd fds[] = { { .fd = worker_event_fd(near_worker), .events = POLLIN },
+		{ .fd = worker_event_fd(far_worker), .events = POLLIN } };
+
+	while (!*done) {
+		struct worker_event ev;
+
+		assert_true(now_ms() < end);
+		while (worker_event(near_worker, &ev))
+			source_event(e, &ev);
+		while (worker_event(far_worker, &ev))
+			sink_event(e, &ev);
+		if (!*done && !worker_event_arm(near_worker) && !worker_event_arm(far_worker))
+			poll(fds, 2, 1000);
+	}
+}
+
+static struct tx_transfer *make_transfer(struct ends *e)
+{
+	struct manifest_entry entries[OBJECTS] = { 0 };
+	static const char *const keys[OBJECTS] = { "one", "two", "three" };
+	struct tx_params params = { .order = 1,
+		.class_ = STRAIT_CLASS_NORMAL,
+		.symbol_bytes = STRAIT_SYMBOL_BYTES_IPV4,
+		.objects = OBJECTS,
+		.entries = entries };
+
+	for (int i = 0; i < OBJECTS; i++) {
+		e->from[i] = malloc(OBJECT_BYTES);
+		e->to[i] = calloc(1, OBJECT_BYTES);
+		for (size_t n = 0; n < OBJECT_BYTES; n++)
+			e->from[i][n] = (uint8_t)(n * 2654435761u >> 13 ^ (size_t)i);
+		entries[i].key = (const uint8_t *)keys[i];
+		entries[i].key_len = (uint16_t)strlen(keys[i]);
+		entries[i].length = OBJECT_BYTES;
+		entries[i].flags = STRAIT_MANIFEST_DIGEST;
+		entries[i].digest = digest_bytes(e->from[i], OBJECT_BYTES);
+	}
+	return tx_transfer_create(&params);
+}
+
+static void transfer_arrives_through_two_workers(void **state)
+{
+	struct ends e = { 0 };
+	struct session_stats stats;
+	struct worker_command c = { 0 };
+
+	(void)state;
+	e.source = open_session(true);
+	e.sink = open_session(false);
+	add_session(near_worker, e.source, 0x1111, FAR_IP);
+	add_session(far_worker, e.sink, 0x2222, NEAR_IP);
+	serve_until(&e, &e.source_up);
+
+	e.tx = make_transfer(&e);
+	assert_non_null(e.tx);
+	c = (struct worker_command){ .type = WORKER_TX_START, .session = e.source, .tx = e.tx };
+	tell(near_worker, c);
+	serve_until(&e, &e.tx_closed);
+	assert_int_equal(e.committed, OBJECTS);
+	for (int i = 0; i < OBJECTS; i++)
+		assert_memory_equal(e.from[i], e.to[i], OBJECT_BYTES);
+	serve_until(&e, &e.rx_closed);
+	tx_transfer_destroy(e.tx);
+
+	assert_true(worker_session_stats(near_worker, e.source, &stats));
+	assert_true(stats.counters[STRAIT_C_tx_source] > 0);
+
+	/* Void: that transfer was given back. Nothing may look at it. */
+	c.type = WORKER_TX_CANCEL;
+	tell(near_worker, c);
+	c.type = WORKER_SESSION_DEL;
+	tell(near_worker, c);
+	c.session = e.sink;
+	tell(far_worker, c);
+	serve_until(&e, &e.source_gone);
+	serve_until(&e, &e.sink_gone);
+	assert_false(worker_session_stats(near_worker, e.source, &stats));
+	session_destroy(e.source);
+	session_destroy(e.sink);
+	for (int i = 0; i < OBJECTS; i++) {
+		free(e.from[i]);
+		free(e.to[i]);
+	}
+}
+
+static void deleted_session_gives_its_transfers_back(void **state)
+{
+	struct ends e = { 0 };
+	struct worker_command c;
+
+	(void)state;
+	e.source = open_session(true);
+	/* Nobody answers there. */
+	add_session(near_worker, e.source, 0x1111, FAR_IP + 50);
+	e.tx = make_transfer(&e);
+	c = (struct worker_command){ .type = WORKER_TX_START, .session = e.source, .tx = e.tx };
+	tell(near_worker, c);
+	c.type = WORKER_SESSION_DEL;
+	c.status = STRAIT_STATUS_RESET;
+	tell(near_worker, c);
+	/* Behind the end of its session: it comes straight back. */
+	c.type = WORKER_TX_START;
+	tell(near_worker, c);
+	serve_until(&e, &e.source_gone);
+	assert_true(e.tx_closed);
+	assert_int_equal(e.rejected, 1);
+	tx_transfer_destroy(e.tx);
+	session_destroy(e.source);
+	for (int i = 0; i < OBJECTS; i++) {
+		free(e.from[i]);
+		free(e.to[i]);
+	}
+}
+
+static void taken_id_is_refused(void **state)
+{
+	struct ends e = { 0 };
+	struct session *other;
+	struct worker_event ev;
+	uint64_t end = now_ms() + PATIENCE_MS;
+
+	(void)state;
+	e.source = open_session(true);
+	other = open_session(true);
+	add_session(near_worker, e.source, 0x1111, FAR_IP);
+	add_session(near_worker, other, 0x1111, FAR_IP);
+	while (!worker_event(near_worker, &ev))
+		assert_true(now_ms() < end);
+	assert_int_equal(ev.type, WORKER_EVENT_SESSION_GONE);
+	assert_ptr_equal(ev.session, other);
+	tell(near_worker,
+		(struct worker_command){ .type = WORKER_SESSION_DEL, .session = e.source });
+	serve_until(&e, &e.source_gone);
+	session_destroy(e.source);
+	session_destroy(other);
+}
+
+static int start_eal(void **state)
+{
+	const struct eal_config cfg = { .memory_mb = 128 };
+	char err[256];
+
+	(void)state;
+	if (eal_start(&cfg, err, sizeof(err)) == 0)
+		return 0;
+	print_error("%s\n", err);
+	return -1;
+}
+
+static int stop_eal(void **state)
+{
+	(void)state;
+	eal_stop();
+	return 0;
+}
+
+int main(void)
+{
+#define NEAR(test) cmocka_unit_test_setup_teardown(test, open_near, close_near)
+#define BOTH(test) cmocka_unit_test_setup_teardown(test, open_both, close_both)
+	const struct CMUnitTest tests[] = {
+		NEAR(address_is_announced_when_the_link_comes_up),
+		NEAR(arp_for_us_is_answered_and_for_others_not),
+		NEAR(ping_of_any_size_is_answered),
+		NEAR(strangers_get_silence_and_a_counter),
+		NEAR(answers_are_limited),
+		NEAR(lost_peer_is_found_again),
+		BOTH(transfer_arrives_through_two_workers),
+		BOTH(deleted_session_gives_its_transfers_back),
+		BOTH(taken_id_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, start_eal, stop_eal);
+}
