@@ -7,12 +7,12 @@
 /*
  * AES-256-GCM behind a vtable, so that the packet path, the tests and hardware use one contract.
  *
- * An aead holds one key. It embeds its backend's state; aead_ipsec_mb never allocates, so a worker may
- * re-key with it (aead_openssl allocates in init). Not thread safe: one aead belongs to one thread. The
- * tag compare is constant time.
+ * An aead holds one key. It embeds its backend's state; aead_ipsec_mb never allocates, so a worker
+ * may re-key with it (aead_openssl allocates in init). Not thread safe: one aead belongs to one
+ * thread. The tag compare is constant time.
  *
- * aead_open() writes plaintext before it knows whether the tag holds (all GCM backends do). The caller
- * opens into memory that nobody reads until the call returned 0.
+ * aead_open() writes plaintext before it knows whether the tag holds (all GCM backends do). The
+ * caller opens into memory that nobody reads until the call returned 0.
  */
 
 enum { AEAD_STATE_BYTES = 4096 };
@@ -21,7 +21,10 @@ struct aead;
 
 struct aead_ops {
 	const char *name;
-	/** Expand the 32-byte key into a->state. 0, -ENOTSUP when the CPU or library cannot, -ENOMEM. */
+	/**
+	 * Expand the 32-byte key into a->state. 0, -ENOTSUP when the CPU or library cannot,
+	 * -ENOMEM.
+	 */
 	int (*init)(struct aead *a, const uint8_t *key);
 	void (*fini)(struct aead *a);
 	/** src may equal dst; dst has len bytes, tag 16. */
@@ -37,7 +40,9 @@ struct aead {
 	_Alignas(64) uint8_t state[AEAD_STATE_BYTES];
 };
 
-/** intel-ipsec-mb, the default of the packet path: about five times OpenSSL's EVP for one packet. */
+/**
+ * intel-ipsec-mb, the default of the packet path: about five times OpenSSL's EVP for one packet.
+ */
 extern const struct aead_ops aead_ipsec_mb;
 /** OpenSSL EVP: the oracle of the tests and the fallback of CPUs that ipsec-mb does not know. */
 extern const struct aead_ops aead_openssl;

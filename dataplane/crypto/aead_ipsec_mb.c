@@ -11,8 +11,8 @@
 #include <pthread.h>
 
 /*
- * The direct GCM calls read only function pointers of the manager and keep all state in the key and the
- * context given to them, so one manager serves every thread.
+ * The direct GCM calls read only function pointers of the manager and keep all state in the key and
+ * the context given to them, so one manager serves every thread.
  */
 static pthread_once_t manager_once = PTHREAD_ONCE_INIT;
 static IMB_MGR *manager;

@@ -36,7 +36,9 @@ static void fill(struct prng *r, uint8_t *p, size_t n)
 		p[i] = (uint8_t)prng_next(r);
 }
 
-/* McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B, test cases 13, 14 and 16. */
+/*
+ * McGrew and Viega, "The Galois/Counter Mode of Operation", appendix B, test cases 13, 14 and 16.
+ */
 static const struct vector {
 	const char *key, *iv, *aad, *plain, *cipher, *tag;
 } vectors[] = {

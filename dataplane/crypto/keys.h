@@ -14,14 +14,17 @@
  *   chain_g+1           = Expand-Label(chain_g, "strait ku", "", 48)
  *   key_g               = Expand-Label(chain_g, "strait key", "", 32)
  *   iv_g                = Expand-Label(chain_g, "strait iv", "", 12)
- *   nonce(pn)           = iv_g xor pn, g = pn >> 23, pn left-padded to 12 bytes (RFC 9001 section 5.3)
+ *   nonce(pn)           = iv_g xor pn, g = pn >> 23, pn left-padded (RFC 9001 section 5.3)
  *
- * Expand-Label is HKDF-Expand-Label of RFC 8446 section 7.1 with SHA-384 (label prefix "tls13 "), so
- * any TLS library has it. A step of the chain costs some microseconds, once in 2^23 packets.
- * All secrets are wiped when replaced.
+ * Expand-Label is HKDF-Expand-Label of RFC 8446 section 7.1 with SHA-384 (label prefix "tls13 "),
+ * so any TLS library has it. A step of the chain costs some microseconds, once in 2^23 packets. All
+ * secrets are wiped when replaced.
  */
 
-/** HKDF-Expand-Label, SHA-384. 0, -EINVAL (label > 249 or context > 255 bytes, out > 255 * 48), -EIO. */
+/**
+ * HKDF-Expand-Label, SHA-384. 0, -EINVAL (label > 249 or context > 255 bytes, out > 255 * 48),
+ * -EIO.
+ */
 int key_expand_label(const uint8_t secret[STRAIT_SECRET_BYTES], const char *label,
 	const uint8_t *context, size_t context_len, uint8_t *out, size_t out_len);
 

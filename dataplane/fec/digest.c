@@ -36,7 +36,10 @@ static uint64_t multiply_plain(uint64_t a, uint64_t b)
 }
 
 #ifdef __x86_64__
-/* Barrett reduction: quotient = high + floor(high * barrett / x^64), remainder = low + quotient * POLY. */
+/*
+ * Barrett reduction: quotient = high + floor(high * barrett / x^64), remainder = low + quotient *
+ * POLY.
+ */
 __attribute__((target("pclmul,sse4.1"))) static uint64_t multiply_clmul(uint64_t a, uint64_t b)
 {
 	__m128i product = _mm_clmulepi64_si128(_mm_cvtsi64_si128((long long)a),

@@ -86,10 +86,11 @@ static uint8_t product_of_sums(uint8_t x, const uint8_t *points, uint32_t n)
  * Inverse of the Cauchy matrix 1 / (esi_i + column_j), e x e:
  *
  *   inverse[i][j] = u(esi_j) * v(column_i) / (esi_j + column_i)
- *   u(x) = prod over columns y of (x + y) / prod over other ESIs x' of (x + x'), v the same with roles swapped
+ *   u(x) = prod over columns y of (x + y) / prod over other ESIs z of (x + z)
+ *   v(y) = the same with ESIs and columns swapped
  *
- * (Knuth, The Art of Computer Programming, vol. 1, exercise 1.2.3-41.) ESIs and columns are disjoint and
- * distinct, so nothing here is 0: unlike elimination it cannot fail.
+ * (Knuth, The Art of Computer Programming, vol. 1, exercise 1.2.3-41.) ESIs and columns are
+ * disjoint and distinct, so nothing here is 0: unlike elimination it cannot fail.
  */
 static void invert_cauchy(const uint8_t *esi, const uint8_t *column, uint32_t e, uint8_t *inverse)
 {

@@ -8,15 +8,15 @@
 /*
  * Systematic Reed-Solomon over GF(2^8) with Cauchy rows (RFC 5510 terms), on ISA-L.
  *
- * Repair row r of a block with k source symbols is  sum over j of source_j / ((k + r) xor j).
- * The coefficient depends on k and r alone, never on how many rows are made: rows are rate-compatible,
- * more can be made later. Every square submatrix of a Cauchy matrix is invertible, so any e rows repair
- * any e losses; ISA-L's Vandermonde generator does not promise that and is never used.
+ * Repair row r of a block with k source symbols is  sum over j of source_j / ((k + r) xor j). The
+ * coefficient depends on k and r alone, never on how many rows are made: rows are rate-compatible,
+ * more can be made later. Every square submatrix of a Cauchy matrix is invertible, so any e rows
+ * repair any e losses; ISA-L's Vandermonde generator does not promise that and is never used.
  *
- * Decoding solves the e x e submatrix of the missing symbols, never a k x k inversion; the inverse of a
- * Cauchy matrix has a closed form. Measured with k = 128 symbols of 1432 bytes: 5 us for e = 1, 32 us
- * for e = 8, 0.9 ms for e = 113; elimination alone would take 5 ms for the latter.
- * All symbols have the same length, at least 64 bytes. No call allocates; struct rs holds the tables
+ * Decoding solves the e x e submatrix of the missing symbols, never a k x k inversion; the inverse
+ * of a Cauchy matrix has a closed form. Measured with k = 128 symbols of 1432 bytes: 5 us for e =
+ * 1, 32 us for e = 8, 0.9 ms for e = 113; elimination alone would take 5 ms for the latter. All
+ * symbols have the same length, at least 64 bytes. No call allocates; struct rs holds the tables
  * (about 84 KiB) and belongs to one thread.
  */
 
@@ -45,10 +45,10 @@ int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t l
 	const uint8_t *const *src, uint8_t *const *dst);
 
 /**
- * The same, one source symbol at a time, while it is hot in L1 after it was sealed: adds symbol j's share
- * to each of the rows, which the caller zeroed before the block's first symbol. After all k symbols, in any
- * order, dst holds what rs_encode() makes. Faster than rs_encode() for up to 8 rows of cold sources.
- * 0, or -EINVAL: as rs_encode(), j >= k, rows > RS_BATCH_ROWS.
+ * The same, one source symbol at a time, while it is hot in L1 after it was sealed: adds symbol j's
+ * share to each of the rows, which the caller zeroed before the block's first symbol. After all k
+ * symbols, in any order, dst holds what rs_encode() makes. Faster than rs_encode() for up to 8 rows
+ * of cold sources. 0, or -EINVAL: as rs_encode(), j >= k, rows > RS_BATCH_ROWS.
  */
 int rs_encode_update(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t len,
 	uint32_t j, const uint8_t *src, uint8_t *const *dst);

@@ -10,16 +10,17 @@
  * Control frames (wire.h lists their bodies). Pure functions over byte spans.
  *
  * Writers append to a struct frame_writer and return 0 or -ENOSPC, having written nothing then.
- * Frames with lists are written by begin / item / end: item returns -ENOSPC when the next entry does not fit (end
- * still works). Readers take one frame at a time and return -EPROTO on anything malformed: a bad length,
- * a varint past the end, a list that does not fill the body exactly, or values outside their limits.
+ * Frames with lists are written by begin / item / end: item returns -ENOSPC when the next entry
+ * does not fit (end still works). Readers take one frame at a time and return -EPROTO on anything
+ * malformed: a bad length, a varint past the end, a list that does not fill the body exactly, or
+ * values outside their limits.
  */
 
 struct frame_writer {
 	uint8_t *buf;
 	size_t len, cap;
 	size_t frame;        /* offset of the open list frame */
-	size_t count_offset; /* offset of its count, a 2-byte varint (so lists hold at most 16383) */
+	size_t count_offset; /* offset of its count, 2-byte varint: at most 16383 entries */
 	uint32_t count;
 };
 
@@ -56,7 +57,10 @@ struct frame_open {
 	uint64_t deadline_ms; /* Unix time, 0 = none; informational, never used as a clock */
 };
 int frame_put_open(struct frame_writer *w, const struct frame_open *o);
-/** Checks every limit of wire.h: symbol bytes, class, objects >= 1, stream >= objects, manifest bounds. */
+/**
+ * Checks every limit of wire.h: symbol bytes, class, objects >= 1, stream >= objects, manifest
+ * bounds.
+ */
 int frame_get_open(const struct frame *f, struct frame_open *o);
 
 struct frame_status { /* OPEN_ACK, CLOSE */
@@ -97,7 +101,10 @@ struct frame_have {
 	const uint8_t *list, *end;
 };
 int frame_have_begin(struct frame_writer *w, uint32_t transfer, uint8_t stream, uint32_t floor);
-/** `gap` >= 1 incomplete blocks after the previous run (or the floor), then `run` >= 1 complete ones. */
+/**
+ * `gap` >= 1 incomplete blocks after the previous run (or the floor), then `run` >= 1 complete
+ * ones.
+ */
 int frame_have_run(struct frame_writer *w, uint32_t gap, uint32_t run);
 int frame_get_have(const struct frame *f, struct frame_have *h);
 /** Next complete run [*first, *first + *run). *cursor starts at h->floor. 1, or 0 at the end. */

@@ -6,9 +6,9 @@
 #include <stddef.h>
 
 /*
- * The manifest of a transfer: one record an object, in stream order (layout in wire.h).
- * Encoding is done by the sender's control thread, decoding by the receiver's: bounded, no recursion,
- * keys and tenants stay pointers into the manifest bytes.
+ * The manifest of a transfer: one record an object, in stream order (layout in wire.h). Encoding is
+ * done by the sender's control thread, decoding by the receiver's: bounded, no recursion, keys and
+ * tenants stay pointers into the manifest bytes.
  */
 struct manifest_entry {
 	uint8_t flags; /* enum strait_manifest_flags */
@@ -23,7 +23,10 @@ struct manifest_entry {
 /** Encoded size of an entry. */
 size_t manifest_entry_size(const struct manifest_entry *e);
 
-/** Append at buf; bytes written, -ENOSPC, -EINVAL (key empty or too long, tenant too long, length out of bounds). */
+/**
+ * Append at buf; bytes written, -ENOSPC, -EINVAL (key empty or too long, tenant too long, length
+ * out of bounds).
+ */
 long manifest_entry_encode(const struct manifest_entry *e, uint8_t *buf, size_t cap);
 
 /** Decode one record at *p, moves *p. 0, -EPROTO truncated or out of bounds. */

@@ -56,7 +56,9 @@ static void set_costs(struct pacer *p, uint64_t rate_bps, uint32_t packet_line_b
 		burst = burst_max;
 	if (burst < BURST_PACKETS_MIN * packet)
 		burst = BURST_PACKETS_MIN * packet;
-	/* The last packet of a burst leaves on debt. Rounded up, lest a burst is one packet short. */
+	/*
+	 * The last packet of a burst leaves on debt. Rounded up, lest a burst is one packet short.
+	 */
 	p->burst_ns = (uint64_t)((burst - packet + UINT32_MAX) >> 32);
 }
 
@@ -89,7 +91,10 @@ void pacer_set_rate(struct pacer *p, uint64_t now_ns, uint64_t rate_bps, uint32_
 		set_next(p, now);
 		return;
 	}
-	/* Credit and debt are bytes: in time they scale with the rate. Rounding is against the sender. */
+	/*
+	 * Credit and debt are bytes: in time they scale with the rate. Rounding is against the
+	 * sender.
+	 */
 	clip_credit(p, now_ns);
 	next = next_q32(p);
 	if (next > now) {

@@ -4,13 +4,14 @@
 #include <stdint.h>
 
 /*
- * Token bucket over line bytes (datagram + 66), the hard cap of a session. Everything a session sends
- * passes here: source, repair, control.
+ * Token bucket over line bytes (datagram + 66), the hard cap of a session. Everything a session
+ * sends passes here: source, repair, control.
  *
- * Invariant: over any interval d the bytes let go are <= rate * d + burst. Burst is 16 packets, shrunk on
- * slow links so that it lasts at most 2 ms but never under 2 packets (packets of packet_line_bytes; a
- * larger one may exceed the burst by the difference). Integer arithmetic in 2^-32 ns units, no drift.
- * A debt is allowed: pacer_take() may be called for a packet of any size once pacer_next_ns() has come.
+ * Invariant: over any interval d the bytes let go are <= rate * d + burst. Burst is 16 packets,
+ * shrunk on slow links so that it lasts at most 2 ms but never under 2 packets (packets of
+ * packet_line_bytes; a larger one may exceed the burst by the difference). Integer arithmetic in
+ * 2^-32 ns units, no drift. A debt is allowed: pacer_take() may be called for a packet of any size
+ * once pacer_next_ns() has come.
  *
  * No errors. Owned by one worker.
  */

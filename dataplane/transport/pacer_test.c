@@ -98,7 +98,10 @@ static void no_interval_exceeds_rate_and_burst(void **state)
 			if (pacer_next_ns(&p) > now)
 				now = pacer_next_ns(&p) + prng_below(&r, (uint64_t)packet_ns);
 			pacer_take(&p, now, PACKET);
-			/* sent - rate * t may rise by at most `burst` packets above its lowest value. */
+			/*
+			 * sent - rate * t may rise by at most `burst` packets above its lowest
+			 * value.
+			 */
 			at = sent - (double)(now - START) / packet_ns;
 			if (n == 0 || at < lowest)
 				lowest = at;
@@ -127,7 +130,9 @@ static void idle_time_earns_one_burst_only(void **state)
 	pacer_init(&p, 10000000000, PACKET);
 	assert_int_equal(burst_at(&p, START), 16);
 	assert_int_equal(burst_at(&p, START + 3600000 * MS), 16);
-	/* 1 Gbit/s: 16 packets last 197 us. 20 Mbit/s: 2 ms hold 3 packets. 1 Mbit/s: two at least. */
+	/*
+	 * 1 Gbit/s: 16 packets last 197 us. 20 Mbit/s: 2 ms hold 3 packets. 1 Mbit/s: two at least.
+	 */
 	pacer_init(&p, 1000000000, PACKET);
 	assert_int_equal(burst_at(&p, START), 16);
 	pacer_init(&p, 20000000, PACKET);

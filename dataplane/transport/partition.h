@@ -8,8 +8,8 @@
 /*
  * Cutting a byte stream into source blocks of near-equal size: RFC 5052 section 9.1 with B = 128.
  *
- * N symbols make Z = ceil(N / 128) blocks; the first I have A_large symbols, the others A_small = A_large or
- * A_large - 1. Pure arithmetic.
+ * N symbols make Z = ceil(N / 128) blocks; the first I have A_large symbols, the others A_small =
+ * A_large or A_large - 1. Pure arithmetic.
  */
 struct partition {
 	uint64_t bytes;        /* F: stream length, >= 1 */
@@ -45,7 +45,9 @@ static inline uint64_t partition_offset(const struct partition *p, uint32_t bloc
 	return (partition_first(p, block) + esi) * p->symbol_bytes;
 }
 
-/** Bytes of a source symbol on the wire: T, less for the stream's last. FEC sees it padded with 0. */
+/**
+ * Bytes of a source symbol on the wire: T, less for the stream's last. FEC sees it padded with 0.
+ */
 static inline uint32_t partition_symbol_len(const struct partition *p, uint64_t offset)
 {
 	uint64_t left = p->bytes - offset;

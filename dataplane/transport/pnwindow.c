@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A generation's numbers fit its bitmap's index at most once, so the window is no longer than that. */
+/*
+ * A generation's numbers fit its bitmap's index at most once, so the window is no longer than that.
+ */
 #define SIZE_MAX_PNS (1U << STRAIT_GENERATION_SHIFT)
 
 static uint64_t generation_of(uint64_t pn)
@@ -124,7 +126,10 @@ bool pnwindow_mark(struct pnwindow *w, uint64_t pn)
 	return true;
 }
 
-/* Highest pn in [low, from] whose bit is `value`. false: none. All of one generation and of its window. */
+/*
+ * Highest pn in [low, from] whose bit is `value`. false: none. All of one generation and of its
+ * window.
+ */
 static bool scan_down(const struct pnwindow *w, uint64_t from, uint64_t low, bool value,
 	uint64_t *found)
 {

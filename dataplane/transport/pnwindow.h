@@ -9,9 +9,9 @@
  * Which packet numbers of one queue were received: the anti-replay window (RFC 6479) and the
  * source of ack ranges in one.
  *
- * A bitmap of `size` packet numbers (power of two) for each of three neighbouring key generations, because a
- * re-key jumps to the start of the next generation and must not push the last round trip's numbers
- * out of the window. Owned by one worker.
+ * A bitmap of `size` packet numbers (power of two) for each of three neighbouring key generations,
+ * because a re-key jumps to the start of the next generation and must not push the last round
+ * trip's numbers out of the window. Owned by one worker.
  */
 struct pnwindow {
 	uint64_t *bits;  /* 3 x size bits */
@@ -29,15 +29,19 @@ struct pnwindow {
 int pnwindow_init(struct pnwindow *w, uint32_t size);
 void pnwindow_fini(struct pnwindow *w);
 
-/** Could this number be new? false: seen before or too old. Call before authentication only as a hint. */
+/**
+ * Could this number be new? false: seen before or too old. Call before authentication only as a
+ * hint.
+ */
 bool pnwindow_is_new(const struct pnwindow *w, uint64_t pn);
 
 /** Record an authentic packet. false when it was seen before or is older than the window. */
 bool pnwindow_mark(struct pnwindow *w, uint64_t pn);
 
 /**
- * Walk received ranges downward from `from` (inclusive). Gives the highest range [*low, *high] with *high <= from,
- * clipped at `floor` and at what the window still holds. Crosses generations. false: none left.
+ * Walk received ranges downward from `from` (inclusive). Gives the highest range [*low, *high] with
+ * *high <= from, clipped at `floor` and at what the window still holds. Crosses generations. false:
+ * none left.
  */
 bool pnwindow_range_below(const struct pnwindow *w, uint64_t from, uint64_t floor, uint64_t *low,
 	uint64_t *high);

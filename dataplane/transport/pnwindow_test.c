@@ -153,7 +153,9 @@ static void random_operations_agree_with_a_plain_set(void **state)
 	}
 }
 
-/* After the selftest of WireGuard's counter: the answers an anti-replay window of `size` must give. */
+/*
+ * After the selftest of WireGuard's counter: the answers an anti-replay window of `size` must give.
+ */
 static void edges_of_the_window(void **state)
 {
 	enum { SIZE = 128 };

@@ -11,7 +11,10 @@
 
 enum { STEPS_PER_OCTAVE = 8 };
 
-/* P[ Binomial(packets, loss) > losses ]: the upper tail itself, so tiny results keep their precision. */
+/*
+ * P[ Binomial(packets, loss) > losses ]: the upper tail itself, so tiny results keep their
+ * precision.
+ */
 static double binomial_tail(uint32_t packets, uint32_t losses, double loss)
 {
 	const double odds = loss / (1 - loss);
@@ -28,7 +31,9 @@ static double binomial_tail(uint32_t packets, uint32_t losses, double loss)
 	return sum;
 }
 
-/* The search may start at a known lower bound: but for the cap the answer never falls when n grows. */
+/*
+ * The search may start at a known lower bound: but for the cap the answer never falls when n grows.
+ */
 static uint32_t rows_from(uint32_t m, uint32_t n, double loss, double target)
 {
 	const uint32_t cap = STRAIT_ESI_COUNT - n;
@@ -77,7 +82,10 @@ uint32_t redundancy_rows(const struct redundancy *r, uint32_t n, double loss)
 		return r->rows[0][n];
 	if (loss <= step_loss(REDUNDANCY_LOSS_STEPS - 1))
 		return r->rows[REDUNDANCY_LOSS_STEPS - 1][n];
-	/* Rounded down to the greater loss; a loss on a step, but for rounding, counts as that step. */
+	/*
+	 * Rounded down to the greater loss; a loss on a step, but for rounding, counts as that
+	 * step.
+	 */
 	step = (int)(-STEPS_PER_OCTAVE * log2(loss / LOSS_MAX) + 1e-9);
 	return r->rows[step][n];
 }

@@ -4,11 +4,11 @@
 #include <stdint.h>
 
 /*
- * How many repair symbols: smallest m with P[ Binomial(n + m, loss) > m ] <= target, for n needed symbols.
- * The binomial tail is summed exactly in double precision; redundancy_init() fills an n x loss grid, so
- * the packet path looks values up. Grid step i stands for loss 0.5 * 2^(-i / 8); a loss between two steps
- * counts as the greater (at most 9 % more). Results are capped at 255 - n. Read-only after init, so
- * workers may share one.
+ * How many repair symbols: smallest m with P[ Binomial(n + m, loss) > m ] <= target, for n needed
+ * symbols. The binomial tail is summed exactly in double precision; redundancy_init() fills an n x
+ * loss grid, so the packet path looks values up. Grid step i stands for loss 0.5 * 2^(-i / 8); a
+ * loss between two steps counts as the greater (at most 9 % more). Results are capped at 255 - n.
+ * Read-only after init, so workers may share one.
  */
 enum { REDUNDANCY_LOSS_STEPS = 128 };
 
@@ -20,7 +20,10 @@ struct redundancy {
 /** Fills the table (some ms). target in (0, 1). 0 or -EINVAL. */
 int redundancy_init(struct redundancy *r, double target);
 
-/** Rows for n needed symbols (1..128) at this loss probability (0..0.5; higher counts as 0.5). 0 when loss is 0. */
+/**
+ * Rows for n needed symbols (1..128) at this loss probability (0..0.5; higher counts as 0.5). 0
+ * when loss is 0.
+ */
 uint32_t redundancy_rows(const struct redundancy *r, uint32_t n, double loss);
 
 /** The function behind the table. */

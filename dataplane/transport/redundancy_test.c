@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
-/* P[ Binomial(n, p) > m ] in long double with lgamma: slow, independent of the module's recurrence. */
+/*
+ * P[ Binomial(n, p) > m ] in long double with lgamma: slow, independent of the module's recurrence.
+ */
 static long double tail(uint32_t n, uint32_t m, long double p)
 {
 	long double sum = 0;

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * Round trip estimator: RFC 9002 section 5 smoothing, and a minimum that expires, since clouds move paths
- * every few seconds. Times in ns.
+ * Round trip estimator: RFC 9002 section 5 smoothing, and a minimum that expires, since clouds move
+ * paths every few seconds. Times in ns.
  */
 struct rtt {
 	uint64_t smoothed_ns, variation_ns, latest_ns;

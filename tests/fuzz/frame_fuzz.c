@@ -4,8 +4,8 @@
 #include <string.h>
 
 /*
- * Any payload of a control packet: every frame is read by its getter and iterator, and what was read
- * must be in order and in bounds.
+ * Any payload of a control packet: every frame is read by its getter and iterator, and what was
+ * read must be in order and in bounds.
  */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

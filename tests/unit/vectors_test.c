@@ -19,8 +19,8 @@
 #include <cmocka.h>
 
 /*
- * Holds the C code to tests/vectors/wire.json, which tests/vectors/check.py makes and checks without it.
- * Run from the root of the tree.
+ * Holds the C code to tests/vectors/wire.json, which tests/vectors/check.py makes and checks
+ * without it. Run from the root of the tree.
  */
 
 enum { BYTES_MAX = 8192 };
