@@ -17,7 +17,7 @@
  */
 struct pacer {
 	uint64_t rate_bps; /* line bits/s; 0 = unlimited */
-	uint64_t next_ns; /* virtual departure time (theoretical arrival time of GCRA), integer part */
+	uint64_t next_ns;  /* virtual departure time (GCRA), integer part */
 	uint64_t byte_q32; /* ns * 2^32 a line byte takes, rounded up: never faster than the rate */
 	uint64_t burst_ns; /* how far in the past next may lie: the burst less one packet */
 	uint32_t next_q32; /* fraction of next_ns */
