@@ -96,19 +96,30 @@ static bool log_is_due(const struct session *s, const struct rx_transfer *t)
 
 static void write_log(struct session *s, struct frame_writer *w, struct rx_transfer *t)
 {
-	uint32_t from =
-		t->log_sent < t->log_len && s->now_ns < t->log_due_ns ? t->log_sent : t->log_acked;
-	uint32_t at = from;
+	uint32_t from = t->log_acked, at;
+	uint64_t rto = session_rto_ns(s), wait = s->tx.rtt.smoothed_ns;
+
+	/* Short logs go out whole each time, so that a lost frame is made good by the next one. */
+	if (t->log_len - from > LOG_REPEAT_MAX && s->now_ns < t->log_due_ns)
+		from = t->log_sent;
+	at = from;
 
 	if (frame_object_begin(w, t->open.transfer, from) < 0)
 		return;
 	while (at < t->log_len && frame_objects_item(w, t->log[at].object, t->log[at].status) == 0)
 		at++;
 	frame_list_end(w);
-	if (from == t->log_acked)
-		t->log_due_ns = s->now_ns + session_rto_ns(s);
-	if (at > t->log_sent)
+	if (at > t->log_sent) {
 		t->log_sent = at;
+		t->log_tries = 0;
+	}
+	if (from != t->log_acked)
+		return;
+	/* The order ends when the sender has read this: repeat it fast at first. */
+	wait = t->log_tries < 3 ? (wait >> (3 - t->log_tries)) + NS_PER_MS : rto;
+	t->log_due_ns = s->now_ns + min_u64(wait, rto);
+	if (t->log_tries < UINT8_MAX)
+		t->log_tries++;
 }
 
 static void write_rx(struct session *s, struct frame_writer *w)
@@ -256,10 +267,8 @@ static void on_object_ack(struct session *s, const struct frame_object_ack *f)
 
 	if (slot == NULL || slot->t == NULL || f->next > slot->t->log_sent)
 		return;
-	if (f->next > slot->t->log_acked) {
+	if (f->next > slot->t->log_acked)
 		slot->t->log_acked = f->next;
-		slot->t->log_due_ns = s->now_ns + session_rto_ns(s);
-	}
 }
 
 static void on_withdraw(struct session *s, struct frame_objects *f)

@@ -82,6 +82,7 @@ struct rx_transfer {
 	} * log;
 	uint32_t log_len, log_acked, log_sent;
 	uint64_t log_due_ns;
+	uint8_t log_tries;
 
 	/* Events not polled yet: object << 1 | withdrawn. */
 	uint64_t *event_queue;

@@ -98,7 +98,11 @@ static void clock_advance(struct session *s, uint64_t now_ns)
 uint64_t session_rto_ns(const struct session *s)
 {
 	const struct rtt *r = &s->tx.rtt;
-	uint64_t rto = r->smoothed_ns + 4 * r->variation_ns + 2 * s->rx.interval_ns;
+	uint64_t spread = 4 * r->variation_ns;
+	uint64_t rto = r->smoothed_ns + 2 * s->rx.interval_ns;
+
+	/* A side that only receives has few samples: its variation says little. */
+	rto += spread < r->smoothed_ns ? spread : r->smoothed_ns;
 
 	if (!r->measured)
 		rto = s->cfg.rtt_hint_ns + s->cfg.rtt_hint_ns / 2;

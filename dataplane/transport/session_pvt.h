@@ -36,6 +36,7 @@ enum {
 	RETIRED_IDS = 4096,     /* transfer ids remembered below the newest */
 	CONTROL_RESERVE = 4096, /* packet numbers of a generation kept for control packets */
 	CLOSE_TRIES = 32,
+	LOG_REPEAT_MAX = 200, /* object statuses repeated with each new one */
 };
 
 #define NS_PER_US UINT64_C(1000)
