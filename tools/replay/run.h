@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "tools/replay/options.h"
+
+#include <stdint.h>
+
+/* The verbs that touch a pool. One thread. Both print nothing. */
+
+struct replay_put_result {
+	uint64_t requests, blocks, reused_blocks;
+	uint64_t objects, bytes; /* of this run, those that were there already included */
+	uint64_t existed;
+	uint64_t evictions; /* by anybody, meanwhile */
+	double seconds;
+};
+
+/** 0, or -errno with what to do about it in err. */
+int replay_put(const struct replay_options *o, struct replay_put_result *r, char *err,
+	size_t err_len);
+
+struct replay_verify_result {
+	uint64_t objects, bytes; /* of the manifest */
+	uint64_t verified, missing, differs;
+	char first[512]; /* what is wrong with the first bad one; "": none is */
+	double seconds;
+};
+
+/** 0: all was read (see the figures), or -errno with the reason in err. */
+int replay_verify(const struct replay_options *o, struct replay_verify_result *r, char *err,
+	size_t err_len);
+/** Is everything as it should be, with --allow-missing or without? */
+bool replay_verify_is_good(const struct replay_options *o, const struct replay_verify_result *r);
