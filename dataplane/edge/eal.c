@@ -212,9 +212,13 @@ int eal_start(const struct eal_config *cfg, char *err, size_t err_len)
 
 void eal_stop(void)
 {
+	/*
+	 * No rte_eal_cleanup(): it unmaps the memory in which the interrupt thread, which it does not stop,
+	 * still looks for handles, and that thread dies of it now and then. Ports are closed and the memory is
+	 * private, so the end of the process cleans up; only an empty directory would stay.
+	 */
 	if (started)
-		rte_eal_cleanup();
-	started = false;
+		rmdir(rte_eal_get_runtime_dir());
 }
 
 const char *eal_version(void)

@@ -41,7 +41,7 @@ struct eal_config {
  */
 int eal_start(const struct eal_config *cfg, char *err, size_t err_len);
 
-/** Give everything back. After the last port and worker are gone. */
+/** Before the process ends, after the last port and worker are gone. The EAL cannot be started again. */
 void eal_stop(void);
 
 /** "DPDK 22.11.11". */

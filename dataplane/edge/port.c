@@ -267,10 +267,12 @@ void port_destroy(struct port *p)
 {
 	if (p == NULL)
 		return;
-	if (p->device.memif_client)
-		port_memif_client_stop(p);
-	rte_eth_dev_stop(p->id);
-	rte_eth_dev_close(p->id);
+	if (p->device.kind == PORT_KIND_MEMIF) {
+		port_memif_close(p);
+	} else {
+		rte_eth_dev_stop(p->id);
+		rte_eth_dev_close(p->id);
+	}
 	/* So that a device of this name can be created again. */
 	if (p->device.kind != PORT_KIND_PCI)
 		rte_eal_hotplug_remove("vdev", p->device.name);

@@ -4,13 +4,16 @@
 #include <rte_alarm.h>
 #include <rte_ethdev.h>
 
+#include <semaphore.h>
 #include <time.h>
 
 /*
  * A memif client connects once, when it is started, and that start fails while the server is not there; after
- * a lost connection it stays down. So a client port is started again until its link is up. The alarm
- * runs on the EAL's interrupt thread, as the driver's own connection handling does: one after the
- * other, never at once.
+ * a lost connection it stays down. So a client port is started again until its link is up.
+ *
+ * The driver handles connections on the EAL's interrupt thread and takes no lock against the functions of
+ * ethdev: a port closed while its peer goes away is freed twice. So starts, stops and the close are done in
+ * alarms, which run on that same thread: one after the other, never at once.
  */
 
 enum {
@@ -66,7 +69,32 @@ int port_memif_client_start(struct port *p)
 	return rte_eal_alarm_set(1, reconnect_cb, p);
 }
 
-void port_memif_client_stop(struct port *p)
+struct closing {
+	struct port *p;
+	sem_t done;
+};
+
+static void close_cb(void *arg)
 {
+	struct closing *c = arg;
+
+	rte_eth_dev_stop(c->p->id);
+	rte_eth_dev_close(c->p->id);
+	sem_post(&c->done);
+}
+
+void port_memif_close(struct port *p)
+{
+	struct closing c = { .p = p };
+
+	/* Waits for one that runs. */
 	rte_eal_alarm_cancel(reconnect_cb, p);
+	sem_init(&c.done, 0, 0);
+	if (rte_eal_alarm_set(1, close_cb, &c) != 0) {
+		close_cb(&c);
+		return;
+	}
+	while (sem_wait(&c.done) != 0)
+		;
+	sem_destroy(&c.done);
 }

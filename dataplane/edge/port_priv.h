@@ -34,4 +34,5 @@ struct port {
 
 /** Start a memif client and keep it connected, from the interrupt thread. 0 or -errno. */
 int port_memif_client_start(struct port *p);
-void port_memif_client_stop(struct port *p);
+/** Stop and close any memif port, on the interrupt thread. */
+void port_memif_close(struct port *p);
