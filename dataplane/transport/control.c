@@ -80,11 +80,11 @@ static void write_closing(struct session *s, struct frame_writer *w)
 		}
 		if (frame_put_close(w, s->tx.closing[i].id, s->tx.closing[i].status) < 0)
 			return;
-		s->tx.closing[i].due_ns = s->now_ns + session_rto_ns(s);
-		if (++s->tx.closing[i].tries >= CLOSE_TRIES)
-			s->tx.closing[i] = s->tx.closing[--s->tx.n_closing];
-		else
-			i++;
+		/* Without end: a receiver that missed it would keep the transfer for good. */
+		s->tx.closing[i].due_ns = s->now_ns + (session_rto_ns(s) << s->tx.closing[i].tries);
+		if (s->tx.closing[i].tries < CLOSE_BACKOFF_MAX)
+			s->tx.closing[i].tries++;
+		i++;
 	}
 }
 
@@ -246,6 +246,8 @@ static void on_objects(struct session *s, struct frame_objects *f)
 	uint32_t object, at = f->first;
 	uint8_t status;
 
+	if (t == NULL && f->transfer != 0 && f->transfer < s->tx.next_id)
+		sender_close_again(s, f->transfer);
 	if (t == NULL || !t->opened)
 		return;
 	/* The log is taken in order: entries above a hole come again. */

@@ -227,6 +227,26 @@ static void order_remove(struct sender *x, uint16_t slot)
 	x->slots[slot] = NULL;
 }
 
+static void closing_add(struct sender *x, uint32_t id, uint8_t status)
+{
+	/* When full, the oldest is found again by sender_close_again(). */
+	uint32_t i = x->n_closing < CLOSING_MAX ? x->n_closing++ : 0;
+
+	x->closing[i].id = id;
+	x->closing[i].status = status;
+	x->closing[i].tries = 0;
+	x->closing[i].due_ns = 0;
+}
+
+void sender_close_again(struct session *s, uint32_t id)
+{
+	for (uint32_t i = 0; i < s->tx.n_closing; i++)
+		if (s->tx.closing[i].id == id)
+			return;
+	closing_add(&s->tx, id, STRAIT_STATUS_RESET);
+	control_touch(s);
+}
+
 void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool tell_peer)
 {
 	struct sender *x = &s->tx;
@@ -245,14 +265,8 @@ void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool
 	}
 	if (t->opened)
 		credit_charge(s, t, tx_transfer_bytes(t), t->objects);
-	if (tell_peer && t->opened) {
-		uint32_t i = x->n_closing < CLOSING_MAX ? x->n_closing++ : 0;
-
-		x->closing[i].id = t->id;
-		x->closing[i].status = status;
-		x->closing[i].tries = 0;
-		x->closing[i].due_ns = 0;
-	}
+	if (tell_peer && t->opened)
+		closing_add(x, t->id, status);
 	order_remove(x, t->slot);
 	t->closed = true;
 	t->close_status = status;

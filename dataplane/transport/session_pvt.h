@@ -35,7 +35,7 @@ enum {
 	REFUSED_MAX = 64,
 	RETIRED_IDS = 4096,     /* transfer ids remembered below the newest */
 	CONTROL_RESERVE = 4096, /* packet numbers of a generation kept for control packets */
-	CLOSE_TRIES = 32,
+	CLOSE_BACKOFF_MAX = 6, /* CLOSE repeats every 2^6 RTO in the end */
 	LOG_REPEAT_MAX = 200, /* object statuses repeated with each new one */
 };
 
@@ -204,6 +204,8 @@ struct tx_transfer *sender_find(struct session *s, uint32_t id);
 void sender_object_final(struct session *s, struct tx_transfer *t, uint32_t object, uint8_t status);
 void sender_object_over(struct session *s, struct tx_transfer *t, uint32_t object);
 void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool tell_peer);
+/** The receiver still speaks of a transfer that is closed here: tell it. */
+void sender_close_again(struct session *s, uint32_t id);
 void sender_want(struct session *s, struct tx_transfer *t);
 bool sender_is_late(const struct session *s, const struct tx_transfer *t);
 /** Queue a block for repair. */

@@ -223,6 +223,23 @@ static void blackouts_are_survived(void **state)
 		}
 }
 
+/* Longer than any fixed number of repeats: the last message is the one nobody asks for. */
+static void a_lost_close_is_repeated_until_it_is_answered(void **state)
+{
+	(void)state;
+	for (uint64_t at_ms = 10; at_ms < 60; at_ms += 3) {
+		struct world_config cfg = small_config(at_ms);
+
+		for (int side = 0; side < WORLD_SIDES; side++) {
+			cfg.link[side].rtt_ns = 2 * MS;
+			cfg.link[side].ncuts = 1;
+			cfg.link[side].cuts[0].at_ns = at_ms * MS;
+			cfg.link[side].cuts[0].len_ns = 20 * S;
+		}
+		ship(&cfg, NULL, 500 * KIB, 25 * S);
+	}
+}
+
 static void copies_of_every_packet_change_nothing(void **state)
 {
 	struct world_config cfg = small_config(1);
@@ -292,6 +309,7 @@ int main(void)
 		cmocka_unit_test(every_kth_packet_lost_is_made_up_for),
 		cmocka_unit_test(lost_last_packets_are_repaired),
 		cmocka_unit_test(blackouts_are_survived),
+		cmocka_unit_test(a_lost_close_is_repeated_until_it_is_answered),
 		cmocka_unit_test(copies_of_every_packet_change_nothing),
 		cmocka_unit_test(reordering_causes_little_repair),
 		cmocka_unit_test(repair_is_little_more_than_what_was_lost),
