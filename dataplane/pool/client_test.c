@@ -191,7 +191,10 @@ static void errors_have_words_of_either_sign(void **state)
 	assert_non_null(strait_strerror(12345));
 }
 
-/* Each thread puts, reads and removes among the same few keys; cmocka's asserts are for its own thread only. */
+/*
+ * Each thread puts, reads and removes among the same few keys; cmocka's asserts are for its own
+ * thread only.
+ */
 static void *hammer(void *arg)
 {
 	uint64_t random = (uint64_t)(uintptr_t)arg;

@@ -2,21 +2,23 @@
 #pragma once
 
 /*
- * What the edge needs of a site's object store. The embedded backend is the shm pool (shm_pool.h); a gateway to
- * another store is a second one.
+ * What the edge needs of a site's object store. The embedded backend is the shm pool (shm_pool.h);
+ * a gateway to another store is a second one.
  *
- * Source side: lease an object, read its bytes, release. While leased its bytes neither move nor change, even if
- * it is removed. Destination side: reserve, fill, then publish or abandon. Nothing is visible before publish.
- * A reservation whose process died, or that was abandoned with keep, stays as a partial object: the next reserve
- * of the same (key, len, digest) adopts it with its bytes and its resume area, so that a transfer goes on
- * where it was.
+ * Source side: lease an object, read its bytes, release. While leased its bytes neither move nor
+ * change, even if it is removed. Destination side: reserve, fill, then publish or abandon. Nothing
+ * is visible before publish. A reservation whose process died, or that was abandoned with keep,
+ * stays as a partial object: the next reserve of the same (key, len, digest) adopts it with its
+ * bytes and its resume area, so that a transfer goes on where it was.
  *
- * Threads: any, but calls may block on a lock, for microseconds as a rule, so workers do not call; the edge's
- * control thread does. If a client is stopped (SIGSTOP, a frozen container) just while it holds the lock, calls
- * give up after 5 s; release and abandon cannot and wait until it goes on or dies. Lengths are bytes.
+ * Threads: any, but calls may block on a lock, for microseconds as a rule, so workers do not call;
+ * the edge's control thread does. If a client is stopped (SIGSTOP, a frozen container) just while
+ * it holds the lock, calls give up after 5 s; release and abandon cannot and wait until it goes on
+ * or dies. Lengths are bytes.
  *
- * Every call but release, abandon and destroy may return -ETIMEDOUT (lock not to be had within 5 s, nothing
- * changed), -ENOTRECOVERABLE (backend lost), -ECHILD (used after fork) and -EINVAL (bad key length or argument).
+ * Every call but release, abandon and destroy may return -ETIMEDOUT (lock not to be had within 5
+ * s, nothing changed), -ENOTRECOVERABLE (backend lost), -ECHILD (used after fork) and -EINVAL (bad
+ * key length or argument).
  */
 
 #include <strait/strait.h>
@@ -92,8 +94,8 @@ static inline int pool_renew(struct pool *pool)
  *   -ENOSPC  no room although everything evictable was evicted
  *   -EFBIG   more than POOL_OBJECT_MAX or more than the pool can ever hold
  *   -EINVAL  len is 0
- * A partial object of this key with another len or digest is freed and begun anew. Where the digest is not known
- * pass 0; it then matches only partials of unknown digest.
+ * A partial object of this key with another len or digest is freed and begun anew. Where the
+ * digest is not known pass 0; it then matches only partials of unknown digest.
  */
 static inline int pool_reserve(struct pool *pool, const void *key, size_t key_len, uint64_t len,
 	uint64_t digest, struct pool_object *out)
@@ -102,8 +104,8 @@ static inline int pool_reserve(struct pool *pool, const void *key, size_t key_le
 }
 
 /*
- * Make a reserved object visible, atomically, under the digest the caller verified. Ends the reservation.
- * -ESTALE: not a reservation of this client.
+ * Make a reserved object visible, atomically, under the digest the caller verified. Ends the
+ * reservation. -ESTALE: not a reservation of this client.
  */
 static inline int pool_publish(struct pool *pool, uint64_t handle, uint64_t digest)
 {
@@ -111,8 +113,9 @@ static inline int pool_publish(struct pool *pool, uint64_t handle, uint64_t dige
 }
 
 /*
- * End a reservation without publishing. keep leaves a partial object that a later reserve may adopt; partials are the
- * first to be evicted. No one may write to the object any more. An unknown handle is ignored.
+ * End a reservation without publishing. keep leaves a partial object that a later reserve may
+ * adopt; partials are the first to be evicted. No one may write to the object any more. An unknown
+ * handle is ignored.
  */
 static inline void pool_abandon(struct pool *pool, uint64_t handle, bool keep)
 {

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A process's view of a mapped pool file, shared by the shm_*.c files. Everything here is used under the
- * pool's lock (shm_lock.h) unless said otherwise.
+ * A process's view of a mapped pool file, shared by the shm_*.c files. Everything here is used
+ * under the pool's lock (shm_lock.h) unless said otherwise.
  */
 
 #include "dataplane/pool/shm_extent.h"
@@ -24,7 +24,8 @@ struct shm {
 	struct shm_extents extents;
 
 	uint32_t slot; /* this client, SHM_NONE until it joined */
-	uint32_t *leases; /* per entry: this process's leases; only the first and the last show in the file */
+	/* Per entry: this process's leases, of which only the first and the last show in the file. */
+	uint32_t *leases;
 	volatile uint32_t *alive; /* reads 0 in a forked child */
 	uint64_t next_reap_ns;
 };

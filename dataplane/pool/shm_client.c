@@ -38,7 +38,10 @@ bool shm_client_is_alive(const struct shm *shm, uint32_t slot)
 		return false;
 	if (slot == shm->slot)
 		return true;
-	/* If the kernel cannot tell, assume the safe answer: bytes of a live reader are never reused. */
+	/*
+	 * If the kernel cannot tell, assume the safe answer: bytes of a live reader are never
+	 * reused.
+	 */
 	if (slot_fcntl(shm, slot, F_OFD_GETLK, &lock) != 0)
 		return true;
 	return lock.l_type != F_UNLCK;

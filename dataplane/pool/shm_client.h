@@ -4,11 +4,12 @@
 /*
  * The processes that have the pool open, and what of theirs is given back when one is gone.
  *
- * A client owns one of 256 slots and, as its sign of life, an open-file-description lock (fcntl(2), F_OFD_SETLK) on
- * the byte of the pool file whose offset is the slot's number. The kernel drops that lock when the process ends,
- * however it ends. Unlike a pid with its start time this holds across pid namespaces (clients in containers
- * share the file) and knows no reuse. A lease therefore lives as long as its process: a reader that is
- * slow, stopped or swapped never loses its bytes, and one that is gone loses them at the next reap.
+ * A client owns one of 256 slots and, as its sign of life, an open-file-description lock
+ * (fcntl(2), F_OFD_SETLK) on the byte of the pool file whose offset is the slot's number. The
+ * kernel drops that lock when the process ends, however it ends. Unlike a pid with its start time
+ * this holds across pid namespaces (clients in containers share the file) and knows no reuse. A
+ * lease therefore lives as long as its process: a reader that is slow, stopped or swapped never
+ * loses its bytes, and one that is gone loses them at the next reap.
  *
  * All under the pool's lock.
  */

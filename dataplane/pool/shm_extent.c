@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * Longest walk of the wanted size's own class, whose runs may be too short by up to 1/16; after it only classes
- * that surely fit are asked.
+ * Longest walk of the wanted size's own class, whose runs may be too short by up to 1/16; after it
+ * only classes that surely fit are asked.
  */
 #define CLASS_WALK_MAX 1024u
 

@@ -81,7 +81,10 @@ static int file_layout(struct shm *shm)
 	return 0;
 }
 
-/* A file without a name in the directory of path, or with a name of its own where that does not exist. */
+/*
+ * A file without a name in the directory of path, or with a name of its own where that does not
+ * exist.
+ */
 static int temp_open(const char *path, mode_t mode, char temp[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');

@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * Create, check and map pool files. A new file is laid out before it gets its name, so a file that can be opened
- * is a whole pool, and of several creators at once one wins and the others use its file.
+ * Create, check and map pool files. A new file is laid out before it gets its name, so a file that
+ * can be opened is a whole pool, and of several creators at once one wins and the others use its
+ * file.
  *
- * What is refused, with a reason in words: another owner's file unless it is group-shared, a file the world may
- * write, symbolic links, wrong magic, version or size.
+ * What is refused, with a reason in words: another owner's file unless it is group-shared, a file
+ * the world may write, symbolic links, wrong magic, version or size.
  */
 
 #include "dataplane/pool/shm.h"
 #include "dataplane/pool/shm_pool.h"
 
 /*
- * Fills shm with the mapped file; no slot is taken. On error nothing is left, err says why, and the errors are
- * those of strait_pool_open().
+ * Fills shm with the mapped file; no slot is taken. On error nothing is left, err says why, and
+ * the errors are those of strait_pool_open().
  */
 int shm_file_open(struct shm *shm, const char *path, const struct shm_pool_options *options,
 	char *err, size_t err_len);

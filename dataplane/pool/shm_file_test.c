@@ -298,7 +298,10 @@ static void scribbled_metadata_harms_nobody(void **state)
 				pool_release(pool, object.handle);
 			if (junk % 5 == 0)
 				pool_remove(pool, key, strlen(key));
-			/* Derived part of the header, buckets, entries and page tags; not the lock. */
+			/*
+			 * Derived part of the header, buckets, entries and page tags; not the
+			 * lock.
+			 */
 			at = testing_below(&random, 4);
 			if (at == 0)
 				at = offsetof(struct shm_header, free_entry) +

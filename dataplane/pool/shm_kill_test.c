@@ -20,10 +20,11 @@
 #include <time.h>
 
 /*
- * Processes put, read, remove, leave partial objects, adopt them and evict each other's in one crowded pool; one of
- * them is killed after a random number of its operations and replaced, again and again. A value follows from its
- * key, so a reader whose leased bytes were reused, a half visible object and a wrongly adopted one all show. After
- * each kill the parent verifies every invariant and every visible object while the others go on.
+ * Processes put, read, remove, leave partial objects, adopt them and evict each other's in one
+ * crowded pool; one of them is killed after a random number of its operations and replaced, again
+ * and again. A value follows from its key, so a reader whose leased bytes were reused, a half
+ * visible object and a wrongly adopted one all show. After each kill the parent verifies every
+ * invariant and every visible object while the others go on.
  */
 
 #define POOL_BYTES (6u << 20)
@@ -228,7 +229,10 @@ static uint64_t now_s(void)
 	return (uint64_t)ts.tv_sec;
 }
 
-/* Until the worker has done some more operations, then a moment into the next one. False: it had found an error. */
+/*
+ * Until the worker has done some more operations, then a moment into the next one. False: it had
+ * found an error.
+ */
 static bool wait_and_kill(pid_t pid, unsigned int number, uint64_t *random)
 {
 	uint64_t target = atomic_load(&progress[number].operations) + testing_below(random, 30);
@@ -281,8 +285,8 @@ static void pool_survives_any_kill(void **state)
 	assert_int_equal(pool_renew(pool), 0);
 	verify(pool, true);
 	assert_int_equal(pool_stats(pool, &s), 0);
-	print_message("%u kills, %llu recoveries, %llu leases, %llu writes reclaimed, %llu adopted, "
-		      "%llu puts, %llu evictions\n",
+	print_message("%u kills, %llu recoveries, reclaimed %llu leases and %llu writes, "
+		      "%llu adopted, %llu puts, %llu evictions\n",
 		kills, (unsigned long long)s.recoveries, (unsigned long long)s.reclaimed_leases,
 		(unsigned long long)s.reclaimed_writes, (unsigned long long)s.partials_adopted,
 		(unsigned long long)s.puts, (unsigned long long)s.evictions);

@@ -7,18 +7,19 @@
  *	header | hash buckets | entries | cold entries | page tags | arena
  *
  * Any process may be killed between any two stores, so every fact is either primary or derived.
- *   primary: an entry's state and what that state covers (extent, key, length, digest, owner, lease bits),
- *            the client slots, entry_top. One store of entry.state commits: all that a state
- *            covers is written before it, so an entry is true at every instant.
- *   derived: hash chains, free-entry list, free extents and their tags, LRU lists, counts. They may be
- *            half changed when the lock's owner dies; shm_recover.c rebuilds them from the primary facts.
+ *   primary: an entry's state and what that state covers (extent, key, length, digest, owner, lease
+ *            bits), the client slots, entry_top. One store of entry.state commits: all that a
+ *            state covers is written before it, so an entry is true at every instant.
+ *   derived: hash chains, free-entry list, free extents and their tags, LRU lists, counts. They may
+ *            be half changed when the lock's owner dies; shm_recover.c rebuilds them from the
+ *            primary facts.
  *
- * Everything but object bytes and resume areas is read and written under header.lock, a robust process-shared
- * mutex. Object bytes belong to the writer until VISIBLE and are constant after it.
+ * Everything but object bytes and resume areas is read and written under header.lock, a robust
+ * process-shared mutex. Object bytes belong to the writer until VISIBLE and are constant after it.
  *
- * The layout follows from the file's size alone. A process computes it once, into its own memory, and
- * checks every index it reads from the file against it: a scribbling client of the same tenant may damage
- * the pool but not lead another process out of the mapping.
+ * The layout follows from the file's size alone. A process computes it once, into its own memory,
+ * and checks every index it reads from the file against it: a scribbling client of the same tenant
+ * may damage the pool but not lead another process out of the mapping.
  */
 
 #include <strait/strait.h>
@@ -35,7 +36,10 @@
 #define SHM_RESUME_LEN  1024u
 #define SHM_SIZE_MIN    (1ull << 20)
 #define SHM_SIZE_MAX    (4ull << 40)
-/* One entry per so many bytes of file: objects are mostly 0.5 to 5 MiB. More small ones evict each other. */
+/*
+ * One entry per so many bytes of file: objects are mostly 0.5 to 5 MiB. More small ones evict each
+ * other.
+ */
 #define SHM_BYTES_PER_ENTRY (32u << 10)
 #define SHM_ENTRIES_MIN     64u
 
@@ -81,8 +85,8 @@ struct shm_cold {
 };
 
 /*
- * Valid on the first page of any extent and, tag only, on its last. Tag: length, top bit set if free.
- * next/prev link free extents of a class; of a used extent next is its entry.
+ * Valid on the first page of any extent and, tag only, on its last. Tag: length, top bit set if
+ * free. next/prev link free extents of a class; of a used extent next is its entry.
  */
 struct shm_page {
 	uint32_t tag;

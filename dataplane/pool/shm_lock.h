@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The pool's lock: a robust process-shared mutex, held for microseconds and never across a system call that can
- * block. If its owner was killed, the next one to lock rebuilds the derived state (shm_recover.h) and goes on.
+ * The pool's lock: a robust process-shared mutex, held for microseconds and never across a system
+ * call that can block. If its owner was killed, the next one to lock rebuilds the derived state
+ * (shm_recover.h) and goes on.
  */
 
 #include "dataplane/pool/shm.h"

@@ -126,7 +126,10 @@ static bool clear_window(struct shm *shm, uint32_t npages)
 	}
 	if (best == SHM_NONE)
 		return false;
-	/* A drop merges the free runs around it and so spoils their tags: step over the next one first. */
+	/*
+	 * A drop merges the free runs around it and so spoils their tags: step over the next one
+	 * first.
+	 */
 	for (uint32_t at = best, next; at < best_end; at = next) {
 		uint32_t next_owner, next_len;
 

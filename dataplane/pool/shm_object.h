@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * The operations on a pool file: what pool.h and libstrait are thin covers of. Each takes the pool's lock once (a
- * batch once per 64 keys) and may return the errors of shm_lock(). Meaning and errors are as in pool.h.
+ * The operations on a pool file: what pool.h and libstrait are thin covers of. Each takes the
+ * pool's lock once (a batch once per 64 keys) and may return the errors of shm_lock(). Meaning and
+ * errors are as in pool.h.
  *
  * Threads: any.
  */

@@ -15,8 +15,9 @@
 #include <errno.h>
 
 /*
- * Random operations on a pool, by two clients of one process, against an array that says what each key holds. Under
- * pressure the pool may lose visible and partial objects, but only as many as it counts as evicted.
+ * Random operations on a pool, by two clients of one process, against an array that says what each
+ * key holds. Under pressure the pool may lose visible and partial objects, but only as many as it
+ * counts as evicted.
  */
 
 #define KEYS  64u
@@ -288,7 +289,9 @@ static void run(uint64_t seed, bool evicting)
 		assert_int_equal(lost, 0);
 	} else {
 		assert_true(s.evictions > 0 && s.evicted_partials > 0);
-		/* A partial may be evicted to make room for its own successor; that is not missed. */
+		/*
+		 * A partial may be evicted to make room for its own successor; that is not missed.
+		 */
 		assert_true(lost <= s.evictions + s.evicted_partials);
 		assert_true(lost >= s.evictions);
 	}

@@ -25,7 +25,10 @@ static void op_destroy(struct pool *pool)
 {
 	struct shm *shm = shm_pool_file(pool);
 
-	/* Without the lock, or in a forked child, closing the file is enough: others find this client dead. */
+	/*
+	 * Without the lock, or in a forked child, closing the file is enough: others find this
+	 * client dead.
+	 */
 	if (shm_lock(shm) == 0) {
 		shm_client_leave(shm);
 		shm_unlock(shm);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The embedded pool: opens a pool file (shm_layout.h) as a backend of pool.h. All that pool.h promises holds
- * between any number of processes that map the file, whichever of them is killed.
+ * The embedded pool: opens a pool file (shm_layout.h) as a backend of pool.h. All that pool.h
+ * promises holds between any number of processes that map the file, whichever of them is killed.
  *
  * Threads: open and destroy from one, everything else from any.
  */
@@ -16,7 +16,8 @@ struct shm_pool_options {
 	bool create; /* create if missing; else a missing file is ENOENT at once */
 	bool group;  /* mode 0660 at creation; accept another owner's file if it has mode 0660 */
 	bool sparse; /* do not reserve memory at creation */
-	bool prefault; /* map every page now, for long-lived processes: no page fault on the data path later */
+	/* Map every page now, for long-lived processes: no page fault on the data path later. */
+	bool prefault;
 	uint64_t create_size_bytes; /* of the whole file, 1 MiB to 4 TiB */
 };
 

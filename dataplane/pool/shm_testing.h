@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the pool's tests share: a seeded generator, a private directory on tmpfs, objects whose bytes follow from a number. */
+/*
+ * What the pool's tests share: a seeded generator, a private directory on tmpfs, objects whose
+ * bytes follow from a number.
+ */
 
 #include <stdbool.h>
 #include <stdint.h>

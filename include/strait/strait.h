@@ -4,18 +4,20 @@
 /*
  * libstrait: the C client of a site's embedded pool.
  *
- * A pool is one file on tmpfs or hugetlbfs, one per tenant, that every client and the edge map. Put, get and
- * exist touch that memory directly; no byte and no request passes through a socket and no server has to run.
- * An object is an immutable value of 1 byte to 64 MiB under a key of 1 to 1024 bytes (any bytes). The first
- * put of a key wins.
+ * A pool is one file on tmpfs or hugetlbfs, one per tenant, that every client and the edge map.
+ * Put, get and exist touch that memory directly; no byte and no request passes through a socket
+ * and no server has to run. An object is an immutable value of 1 byte to 64 MiB under a key of 1
+ * to 1024 bytes (any bytes). The first put of a key wins.
  *
- * A process may be killed at any instant. What it had not committed disappears; what it had leased becomes
- * evictable again, both as soon as another client notices (at once on lack of space, at most a second later
- * otherwise). A lease lives as long as its process does: it has no timeout, because a timeout would let bytes
- * change under a slow reader. So release what you got; a leased object cannot be evicted.
+ * A process may be killed at any instant. What it had not committed disappears and what it had
+ * leased becomes evictable again: when another client needs the space or the key, or opens the
+ * pool, and within a second where an edge runs. A lease lives as long as its process does: it has no timeout,
+ * because a timeout would let bytes change under a slow reader. So release what you got; a leased
+ * object cannot be evicted.
  *
- * Threads: every function may be called from any thread, on the same pool too. Fork: a pool belongs to the
- * process that opened it; in a forked child every call but strait_pool_close() returns -ECHILD. Open again there.
+ * Threads: every function may be called from any thread, on the same pool too. Fork: a pool
+ * belongs to the process that opened it; in a forked child every call but strait_pool_close()
+ * returns -ECHILD. Open again there.
  *
  * Digest: CRC-64/ECMA-182 with init 0, most significant bit first, no final xor ("123456789" gives
  * 0x6C40DF5F0B497347), taken when the object is put.
@@ -100,10 +102,11 @@ struct strait_pool_stats {
 };
 
 /*
- * Open the pool at path. With STRAIT_POOL_CREATE a missing file is created with about create_size bytes (the
- * whole file, at least 1 MiB; rounded up to pages); the size of an existing one is its own. Any number of
- * processes may do so at once: one creates, all get the same pool. Never waits for another process.
- * Returns NULL and errno, with the reason in words in strait_pool_open_error():
+ * Open the pool at path. With STRAIT_POOL_CREATE a missing file is created with about create_size
+ * bytes (the whole file, at least 1 MiB; rounded up to pages); the size of an existing one is its
+ * own. Any number of processes may do so at once: one creates, all get the same pool. Waits for
+ * no other process, except at most 5 s for the pool's lock (ETIMEDOUT). Returns NULL and errno, with the reason in words in
+ * strait_pool_open_error():
  *   ENOENT   no such file (without STRAIT_POOL_CREATE)
  *   EINVAL   not a regular file, size out of range, unknown flag
  *   EPERM    the file is someone else's and not group-shared, or open to the world
@@ -119,7 +122,10 @@ STRAIT_API struct strait_pool *strait_pool_open(const char *path, unsigned int f
 /* Why this thread's last strait_pool_open() failed. Never NULL. */
 STRAIT_API const char *strait_pool_open_error(void);
 
-/* Release all leases, drop all uncommitted writes, unmap. NULL is ignored. No other call may be running. */
+/*
+ * Release all leases, drop all uncommitted writes, unmap. NULL is ignored. No other call may be
+ * running.
+ */
 STRAIT_API void strait_pool_close(struct strait_pool *pool);
 
 /*
@@ -134,12 +140,15 @@ STRAIT_API int strait_put(struct strait_pool *pool, const void *key, size_t key_
 	const void *data, size_t len);
 
 /*
- * Put without a copy: get len bytes of the pool, fill them, then commit or abort. The bytes hold garbage at
- * first. Errors as strait_put(). Do not write after the commit: readers may be there.
+ * Put without a copy: get len bytes of the pool, fill them, then commit or abort. The bytes hold
+ * garbage at first. Errors as strait_put(). Do not write after the commit: readers may be there.
  */
 STRAIT_API int strait_put_begin(struct strait_pool *pool, const void *key, size_t key_len,
 	size_t len, struct strait_writer *out);
-/* Take the digest and make the object visible. -ESTALE: not a writer of this pool (committed or aborted already). */
+/*
+ * Take the digest and make the object visible. -ESTALE: not a writer of this pool (committed or
+ * aborted already).
+ */
 STRAIT_API int strait_put_commit(struct strait_pool *pool, struct strait_writer *writer);
 /* Give the space back. Ignored if the writer was committed or aborted already. */
 STRAIT_API void strait_put_abort(struct strait_pool *pool, struct strait_writer *writer);
@@ -154,7 +163,10 @@ STRAIT_API int strait_get(struct strait_pool *pool, const void *key, size_t key_
 /* End the lease; clears *object, so that releasing it twice is harmless. */
 STRAIT_API void strait_release(struct strait_pool *pool, struct strait_object *object);
 
-/* 0 if visible, else -ENOENT. Takes no lease and does not count as a use: the object may go at any time. */
+/*
+ * 0 if visible, else -ENOENT. Takes no lease and does not count as a use: the object may go at any
+ * time.
+ */
 STRAIT_API int strait_exist(struct strait_pool *pool, const void *key, size_t key_len);
 
 struct strait_key {
@@ -163,15 +175,16 @@ struct strait_key {
 };
 
 /*
- * found[i] = 1 if keys[i] is visible, else 0 (also for a key of bad length). Returns how many are there or a
- * negative error, then found[] is all 0. n is at most 1 << 20 (-EINVAL).
+ * found[i] = 1 if keys[i] is visible, else 0 (also for a key of bad length). Returns how many are
+ * there or a negative error, then found[] is all 0. n is at most 1 << 20 (-EINVAL).
  */
 STRAIT_API int strait_batch_exist(struct strait_pool *pool, const struct strait_key *keys, size_t n,
 	uint8_t *found);
 
 /*
- * Make the key vanish. Readers keep their leased bytes; the space is freed with the last lease. An incomplete
- * object left by a dead writer is dropped.  -ENOENT: no such key; -EBUSY: it is being written.
+ * Make the key vanish. Readers keep their leased bytes; the space is freed with the last lease. An
+ * incomplete object left by a dead writer is dropped. -ENOENT: no such key; -EBUSY: it is being
+ * written.
  */
 STRAIT_API int strait_remove(struct strait_pool *pool, const void *key, size_t key_len);
 
@@ -180,7 +193,10 @@ STRAIT_API int strait_pool_stats(struct strait_pool *pool, struct strait_pool_st
 /* The digest of n bytes, as stored with every object. */
 STRAIT_API uint64_t strait_digest(const void *data, size_t len);
 
-/* What an error of this library means, in words. Takes either sign; unknown values get strerror's text. */
+/*
+ * What an error of this library means, in words. Takes either sign; unknown values get strerror's
+ * text.
+ */
 STRAIT_API const char *strait_strerror(int err);
 
 #ifdef __cplusplus
