@@ -6,9 +6,9 @@
 /*
  * Strait wire format, version 1: everything two edges exchange on the data path.
  *
- * A packet is one UDP datagram: 24 bytes of clear header (all of it AAD), ciphertext, 16 bytes of tag.
- * Integers are big-endian. doc/wire.md is the specification, tests/vectors/ its test vectors; this
- * header is the only place where the constants live. Terms are those of RFC 5052.
+ * A packet is one UDP datagram: 24 bytes of clear header (all of it AAD), ciphertext, 16 bytes of
+ * tag. Integers are big-endian. doc/wire.md is the specification, tests/vectors/ its test vectors;
+ * this header is the only place where the constants live. Terms are those of RFC 5052.
  *
  *    0                   1                   2                   3
  *    0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
@@ -36,12 +36,17 @@ enum strait_wire_size {
 	STRAIT_SECRET_BYTES = 48, /* SHA-384 output: session and chain secrets */
 	STRAIT_BOOT_ID_BYTES = 16,
 
-	/* 1500 - IPv4 20 - UDP 8 - 24 - 16: what one packet of an IPv4 path with MTU 1500 carries. */
+	/*
+	 * 1500 - IPv4 20 - UDP 8 - 24 - 16: what one packet of an IPv4 path with MTU 1500 carries.
+	 */
 	STRAIT_SYMBOL_BYTES_IPV4 = 1432,
 	STRAIT_SYMBOL_BYTES_MIN = 512,
 	STRAIT_SYMBOL_BYTES_MAX = 8932,
 
-	/* Ethernet 14 + FCS 4 + preamble 8 + gap 12 + IPv4 20 + UDP 8: what a datagram costs the line. */
+	/*
+	 * Ethernet 14 + FCS 4 + preamble 8 + gap 12 + IPv4 20 + UDP 8: what a datagram costs the
+	 * line.
+	 */
 	STRAIT_LINE_OVERHEAD_BYTES = 66,
 };
 
@@ -54,9 +59,9 @@ enum strait_packet_type {
 
 /** Header flags. A receiver ignores bits it does not know; a sender sets them to 0. */
 enum strait_packet_flags {
-	STRAIT_FLAG_TAIL = 1 << 0,	 /* report at once when this block cannot finish */
+	STRAIT_FLAG_TAIL = 1 << 0,         /* report at once when this block cannot finish */
 	STRAIT_FLAG_END_OF_BLOCK = 1 << 1, /* last symbol planned for this block */
-	STRAIT_FLAG_REPORT = 1 << 2,	 /* report now */
+	STRAIT_FLAG_REPORT = 1 << 2,       /* report now */
 };
 
 /* Byte offsets in the header. */
@@ -82,9 +87,9 @@ enum strait_fec_limits {
 };
 
 /*
- * Keys. Every (direction, queue) has a chain of secrets; generation = packet number >> 23 picks the link.
- * A sender enters generation g+1 only after a packet of generation g was acknowledged, so the receiver's
- * window g-1, g, g+1 always holds the key. See doc/wire.md for the HKDF labels.
+ * Keys. Every (direction, queue) has a chain of secrets; generation = packet number >> 23 picks the
+ * link. A sender enters generation g+1 only after a packet of generation g was acknowledged, so the
+ * receiver's window g-1, g, g+1 always holds the key. See doc/wire.md for the HKDF labels.
  */
 enum strait_key_limits {
 	STRAIT_GENERATION_SHIFT = 23,
@@ -93,7 +98,7 @@ enum strait_key_limits {
 #define STRAIT_EXPORTER_LABEL "EXPORTER-strait-data-1"
 
 enum strait_direction {
-	STRAIT_DIR_INITIATOR = 0, /* packets sent by the side that opened the management connection */
+	STRAIT_DIR_INITIATOR = 0, /* packets of the side that opened the management connection */
 	STRAIT_DIR_RESPONDER = 1,
 };
 
@@ -114,24 +119,27 @@ enum strait_transfer_limits {
 };
 
 /*
- * Control packets: frames { type 8, length 16, body }. A receiver skips types it does not know. "varint" is
- * RFC 9000 section 16. Frames marked R repeat until the frame named in brackets answers them.
+ * Control packets: frames { type 8, length 16, body }. A receiver skips types it does not know.
+ * "varint" is RFC 9000 section 16; "n x" is a count varint and then so many entries. Frames marked
+ * R repeat until the frame named in brackets answers them.
  *
- * OPEN        R [OPEN_ACK]    transfer 32, order 64, stream bytes 64, manifest bytes 32, objects 32,
- *                             symbol bytes 16, class 8, reserved 8, report interval us 32, deadline ms 64
+ * OPEN        R [OPEN_ACK]    transfer 32, order 64, stream bytes 64, manifest bytes 32,
+ *                             objects 32, symbol bytes 16, class 8, reserved 8,
+ *                             report interval us 32, deadline ms 64
  * OPEN_ACK                    transfer 32, status 8
- * REPORT                      queue 8, flags 8, newest packet number 64, its receive time us 64, delay us 32,
- *                             base 64 (highest packet number of the ranges), count varint, then count x
- *                             { received varint - 1, missing varint } downward from base
- * HAVE                        transfer 32, stream 8, floor 32 (all blocks below are complete), count varint,
- *                             then count x { gap varint, run varint } of complete blocks above the floor
- * NEED                        transfer 32, stream 8, newest packet number 64, count varint, then count x
- *                             { block varint (first absolute, then difference), missing varint }
+ * REPORT                      queue 8, reserved 8, newest packet number 64, its receive time us 64,
+ *                             delay us 32, base 64 (highest packet number of the ranges),
+ *                             n x { received varint - 1, missing varint } downward from base
+ * HAVE                        transfer 32, stream 8, floor 32 (all blocks below are complete),
+ *                             n x { gap varint, run varint } of complete blocks above the floor
+ * NEED                        transfer 32, stream 8, newest packet number 64,
+ *                             n x { block varint (first absolute, then difference),
+ *                             missing varint }
  * CREDIT                      class 8, stream bytes 64, objects 64 (cumulative for the session)
- * OBJECT      R [OBJECT_ACK]  transfer 32, first 32 (position in the receiver's log), count varint, then count x
- *                             { object varint, status 8 }
+ * OBJECT      R [OBJECT_ACK]  transfer 32, first 32 (position in the receiver's log),
+ *                             n x { object varint, status 8 }
  * OBJECT_ACK                  transfer 32, next 32 (log positions below are known)
- * WITHDRAW    R [OBJECT]      transfer 32, count varint, then count x { object varint, status 8 }
+ * WITHDRAW    R [OBJECT]      transfer 32, n x { object varint, status 8 }
  * CLOSE       R [CLOSE_ACK]   transfer 32, status 8
  * CLOSE_ACK                   transfer 32
  * CHALLENGE   R [RESPONSE]    token 64
@@ -173,18 +181,14 @@ enum strait_frame_size {
 };
 
 /* The two symbol streams of a transfer; the packet type selects one. */
-enum strait_stream {
-	STRAIT_STREAM_OBJECTS = 0,
-	STRAIT_STREAM_MANIFEST = 1,
-	STRAIT_STREAM_COUNT
-};
+enum strait_stream { STRAIT_STREAM_OBJECTS = 0, STRAIT_STREAM_MANIFEST = 1, STRAIT_STREAM_COUNT };
 
 /*
  * Manifest: one record an object, in stream order:
  *   flags 8, tenant bytes 8, key bytes 16, length 64, digest 64, tenant, key
- * The lengths add up to the stream bytes of OPEN. digest is CRC-64/ECMA-182, init 0, MSB first, no final
- * xor; it counts only with STRAIT_MANIFEST_DIGEST. A record with STRAIT_MANIFEST_SKIP keeps its place in
- * the stream but is neither sent nor stored.
+ * The lengths add up to the stream bytes of OPEN. digest is CRC-64/ECMA-182, init 0, MSB first, no
+ * final xor; it counts only with STRAIT_MANIFEST_DIGEST. A record with STRAIT_MANIFEST_SKIP keeps
+ * its place in the stream but is neither sent nor stored.
  */
 enum strait_manifest_flags {
 	STRAIT_MANIFEST_DIGEST = 1 << 0,
