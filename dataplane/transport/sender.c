@@ -240,11 +240,18 @@ static void closing_add(struct sender *x, uint32_t id, uint8_t status)
 
 void sender_close_again(struct session *s, uint32_t id)
 {
-	for (uint32_t i = 0; i < s->tx.n_closing; i++)
-		if (s->tx.closing[i].id == id)
-			return;
-	closing_add(&s->tx, id, STRAIT_STATUS_RESET);
+	uint32_t i = 0;
+
 	control_touch(s);
+	while (i < s->tx.n_closing && s->tx.closing[i].id != id)
+		i++;
+	if (i == s->tx.n_closing) {
+		closing_add(&s->tx, id, STRAIT_STATUS_RESET);
+		return;
+	}
+	/* The path works and the receiver repeats itself once an RTO: answer each time. */
+	s->tx.closing[i].due_ns = s->now_ns;
+	s->tx.closing[i].tries = 0;
 }
 
 void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool tell_peer)
