@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What the scenario tests share: a small world (100 Mbit/s, 20 ms: a BDP of 162 packets), and an end that
- * explains itself. Included once a test program, after nothing else.
+ * What the scenario tests share: a small world (100 Mbit/s, 20 ms: a BDP of 162 packets), and an
+ * end that explains itself. The first include of a test program.
  */
 
 #include "tools/sim/world.h"

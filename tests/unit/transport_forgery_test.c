@@ -130,7 +130,7 @@ static enum world_pass hold_one(struct world *w, enum world_side side, const uin
 	return WORLD_LOSE;
 }
 
-/* Injects a bad packet: refused, and exactly one drop counter of the sink moved, which is returned. */
+/* Injects a bad packet: refused, and one drop counter of the sink moved, which is returned. */
 static enum strait_counter inject_bad(struct world *w, const uint8_t *packet, size_t len)
 {
 	struct session_stats before, after;

@@ -242,7 +242,7 @@ static void cancel_ends_both_sides_at_any_time(void **state)
 
 			assert_true(o->tx_status == STRAIT_STATUS_COMMITTED ||
 				(live && o->tx_status == STRAIT_STATUS_CANCELED));
-			/* The source may hear of a commit too late, but never of one that was not. */
+			/* It may hear of a commit too late, but never of one that was not. */
 			if (o->tx_status == STRAIT_STATUS_COMMITTED)
 				assert_true(o->published);
 			assert_null(o->src);

@@ -23,7 +23,7 @@ static enum world_pass measure_data(struct world *w, enum world_side side, const
 	return WORLD_PASS;
 }
 
-/* Bytes sent again when `side` restarts at some time: what was sent after it beyond what was missing. */
+/* `side` restarts at some time: little more is sent after it than was missing. */
 static void restart_at(enum world_side side, uint64_t at_ms, double loss, uint64_t allowed)
 {
 	struct world_config cfg = small_config(at_ms + 1);

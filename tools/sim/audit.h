@@ -3,11 +3,11 @@
 
 /*
  * Watches the bytes of every packet that enters the wire and finds what must never happen:
- *   - a (direction, queue, key generation, packet number) used twice under one session secret, which
- *     would repeat an AES-GCM nonce;
+ *   - a (direction, queue, key generation, packet number) used twice under one session secret,
+ *     which would repeat an AES-GCM nonce;
  *   - more line bytes than the cap allows, over any interval whatever.
- * Reads only the clear header, so it trusts nothing of the sender's state. One thread. Memory: one bit
- * a packet number, in pages of 64 Ki numbers.
+ * Reads only the clear header, so it trusts nothing of the sender's state. One thread. Memory: one
+ * bit a packet number, in pages of 64 Ki numbers.
  */
 
 #include <stddef.h>

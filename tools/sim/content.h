@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * Bytes of the simulated objects: a seeded function of the position, so that the sink can check every
- * byte without the source keeping them. Word i of an object is splitmix64's output i of its seed.
- * Pure; any thread may call. Several GB/s on one core.
+ * Bytes of the simulated objects: a seeded function of the position, so that the sink can check
+ * every byte without the source keeping them. Word i of an object is splitmix64's output i of its
+ * seed. Pure; any thread may call. Several GB/s on one core.
  */
 
 #include <stdbool.h>

@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 /*
- * strait-sim: seeds are dealt to worker processes through a shared counter; each puts its result into
- * shared memory and its index into a pipe, and the parent prints them in the order of the seeds.
+ * strait-sim: seeds are dealt to worker processes through a shared counter; each puts its result
+ * into shared memory and its index into a pipe, and the parent prints them in the order of the
+ * seeds.
  */
 struct shared {
 	_Atomic uint64_t next;

@@ -15,8 +15,9 @@
 
 static const char usage[] =
 	"usage: strait-sim [options]\n"
-	"Runs the protocol core over a model of a WAN in virtual time: one order of objects from a\n"
-	"source edge to a destination edge. Every byte is compared. A seed always gives the same run.\n"
+	"Runs the protocol core over a model of a WAN in virtual time: one order of objects from\n"
+	"a source edge to a destination edge. Every byte is compared. A seed gives the same run\n"
+	"each time.\n"
 	"\n"
 	"Link, both directions (with --fb- instead of --: the feedback direction alone):\n";
 
@@ -47,14 +48,14 @@ static const char usage_rest[] =
 	"  --seeds K            seeds S .. S+K-1 (1)\n"
 	"  --profile mixed      draw link, edges and orders from each seed instead\n"
 	"  --jobs N             seeds at a time (0: one a CPU); the output is the same\n"
-	"  --json               one JSON object a seed, then {\"summary\": ..}, instead of a table\n"
+	"  --json               a JSON object a seed, then {\"summary\": ..}; else a table\n"
 	"  --counters           also all counters of both edges (JSON) or those not 0 (table)\n"
 	"  --describe           only print what each seed would run\n"
 	"  --help\n"
 	"\n"
 	"Fields:\n"
 	"  seed\n"
-	"  ok                   all objects as they must be, all bytes compared, nothing left over\n";
+	"  ok                   all objects as they must be, bytes compared, nothing left over\n";
 
 static const char usage_end[] =
 	"  bytes                ordered\n"

@@ -2,8 +2,9 @@
 #pragma once
 
 /*
- * Command line of strait-sim. Link options (tools/link/link_options.h) describe both directions; with --fb-
- * instead of -- the feedback direction alone, which otherwise is like the data direction.
+ * Command line of strait-sim. Link options (tools/link/link_options.h) describe both directions;
+ * with --fb- instead of -- the feedback direction alone, which otherwise is like the data
+ * direction.
  */
 
 #include "tools/sim/plan.h"

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What one seed of strait-sim runs: the link, the edges' memory and the orders. A plan comes from the
- * command line (options.c) or is drawn from the seed (plan_mixed()). Pure.
+ * What one seed of strait-sim runs: the link, the edges' memory and the orders. A plan comes from
+ * the command line (options.c) or is drawn from the seed (plan_mixed()). Pure.
  */
 
 #include "tools/sim/world.h"
@@ -40,9 +40,9 @@ double plan_eta(const struct plan *p);
 uint64_t plan_rate_bps(const struct plan *p);
 
 /*
- * Draw everything from the seed: rate, delay, iid and burst loss, reordering, copies, corruption, cuts,
- * delay steps, lossy feedback, object sizes, classes, starved credit and scratch, slow control threads, objects
- * gone or refused, restarts.
+ * Draw everything from the seed: rate, delay, iid and burst loss, reordering, copies, corruption,
+ * cuts, delay steps, lossy feedback, object sizes, classes, starved credit and scratch, slow
+ * control threads, objects gone or refused, restarts.
  */
 void plan_mixed(struct plan *p, uint64_t seed);
 

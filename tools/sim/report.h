@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Output of strait-sim: JSON lines or a table, and the summary over all seeds. Numbers have a fixed number of
- * decimals, so the same runs print the same bytes. main's thread only.
+ * Output of strait-sim: JSON lines or a table, and the summary over all seeds. Numbers have a
+ * fixed number of decimals, so the same runs print the same bytes. main's thread only.
  */
 
 #include "tools/sim/run.h"

@@ -131,6 +131,17 @@ static double share(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole : 0;
 }
 
+/* Bytes that were to arrive: without what the source had lost, or the sink refused. */
+static uint64_t published_bytes(const struct world *w)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < w->nobjects; i++)
+		if (w->objects[i].published)
+			n += w->objects[i].length;
+	return n;
+}
+
 static void measure(struct world *w, const struct plan *p, struct sim_result *out)
 {
 	const struct world_figures *f = &w->f[WORLD_SOURCE];
@@ -147,13 +158,14 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 	v[SIM_seconds] = (double)(end_ns - w->t0_ns) / 1e9;
 	v[SIM_ideal_seconds] = (double)(rtt_ns / 2) / 1e9;
 	if (rate)
-		v[SIM_ideal_seconds] +=
-			(double)out->bytes * 8 / ((double)rate * plan_eta(p) * (1 - v[SIM_loss]));
+		v[SIM_ideal_seconds] += (double)published_bytes(w) * 8 /
+			((double)rate * plan_eta(p) * (1 - v[SIM_loss]));
 	if (v[SIM_seconds] > 0)
 		v[SIM_efficiency] = v[SIM_ideal_seconds] / v[SIM_seconds];
 	if (rtt_ns)
 		v[SIM_extra_rtt] = (v[SIM_seconds] - v[SIM_ideal_seconds]) * 1e9 / (double)rtt_ns;
-	if (symbols)
+	/* With objects that are not sent there is nothing to compare with. */
+	if (symbols && p->nrestarts == 0 && !(p->gone > 0) && !(p->refused > 0))
 		v[SIM_overhead] = ((double)f->symbols_in - (double)symbols) / (double)symbols;
 	v[SIM_repair_rounds] = (double)world_counter(w, WORLD_SOURCE, STRAIT_C_tx_repair_rounds);
 	v[SIM_spurious_repair] =
@@ -167,7 +179,9 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 				world_counter(w, (enum world_side)side, (enum strait_counter)c);
 }
 
-/* Far beyond anything but a wedge: 40 times the ideal, 400 RTT, and the cuts, on top of a minute. */
+/*
+ * Far beyond anything but a wedge: 40 times the ideal, 400 RTT, and the cuts, on top of a minute.
+ */
 static uint64_t time_limit(const struct plan *p, uint64_t bytes)
 {
 	uint64_t rate = plan_rate_bps(p);

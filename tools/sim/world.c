@@ -15,7 +15,9 @@
 #define NS_PER_S  1000000000ULL
 #define NS_PER_MS 1000000ULL
 
-/* Ethernet, IPv4 and UDP headers: what the link model calls the frame is the datagram and these. */
+/*
+ * Ethernet, IPv4 and UDP headers: what the link model calls the frame is the datagram and these.
+ */
 enum { FRAME_HEADER_BYTES = 42 };
 
 /* A core that asks to be called at once and then sends nothing is looked at again after this. */

@@ -5,14 +5,15 @@
  * Two edges and the WAN between them in virtual time.
  *
  * Each side is a real struct session of the protocol core, played by a simple control thread
- * (endpoint_source.c, endpoint_sink.c) that answers its events after a configurable delay: leases and
- * places objects, compares every byte, publishes. The WAN is one struct link a direction. Nothing reads
- * a clock and nothing depends on addresses: one configuration and seed give one history, bit for bit.
+ * (endpoint_source.c, endpoint_sink.c) that answers its events after a configurable delay: leases
+ * and places objects, compares every byte, publishes. The WAN is one struct link a direction.
+ * Nothing reads a clock and nothing depends on addresses: one configuration and seed give one
+ * history, bit for bit.
  *
- * Tests reach into struct world: set fields of objects before they are ordered, watch or lose packets
- * with a hook, inject packets, restart a side. One thread owns a world. Times are virtual ns; the
- * order-related ones count from t0_ns. Any inconsistency (bytes that differ, an event that must not
- * be) is kept as the first `error` and ends the run.
+ * Tests reach into struct world: set fields of objects before they are ordered, watch or lose
+ * packets with a hook, inject packets, restart a side. One thread owns a world. Times are virtual
+ * ns; the order-related ones count from t0_ns. Any inconsistency (bytes that differ, an event that
+ * must not be) is kept as the first `error` and ends the run.
  */
 
 #include "dataplane/transport/session.h"
@@ -169,22 +170,27 @@ struct world {
 	char error[200]; /* empty: none */
 };
 
-/* Defaults: 1 Gbit/s, 60 ms, no impairment, cap = rate, symbols of MTU 1500, generous credit, 20 us. */
+/*
+ * Defaults: 1 Gbit/s, 60 ms, no impairment, cap = rate, symbols of MTU 1500, generous credit, 20
+ * us.
+ */
 void world_config_defaults(struct world_config *cfg);
 
 /* Credit and memory figures that are 0 become what rate x rtt asks for, at least 4 BDP. */
 void world_config_size(struct world_config *cfg, uint64_t largest_object);
 
 /*
- * Both sessions, and unless cold the challenge answered on a clean link of the same rate and delay;
- * the impairments and t0 start when this returns. hooks may be NULL. NULL + errno: EINVAL, ENOMEM, EPROTO
- * (the sessions did not come up).
+ * Both sessions, and unless cold the challenge answered on a clean link of the same rate and
+ * delay; the impairments and t0 start when this returns. hooks may be NULL. NULL + errno: EINVAL,
+ * ENOMEM, EPROTO (the sessions did not come up).
  */
 struct world *world_create(const struct world_config *cfg, const struct world_hooks *hooks);
 void world_destroy(struct world *w);
 
-/* Objects of one length, with seeded content and digest. Returns the index of the first; UINT32_MAX: no
- * memory. The array moves. */
+/*
+ * Objects of one length, with seeded content and digest. Returns the index of the first,
+ * UINT32_MAX without memory. The array moves.
+ */
 uint32_t world_add_objects(struct world *w, uint32_t count, uint64_t length);
 
 /* Order objects [first, first + count) as one transfer. Its index or a negative errno. */
@@ -205,8 +211,9 @@ bool world_step(struct world *w);
 bool world_is_done(const struct world *w);
 
 /*
- * After world_run(): 0, or -EPROTO with w->error set: an object without final state, the two sides disagree,
- * a status other than the one its fields ask for, memory not given back, nonce repeats, cap exceeded.
+ * After world_run(): 0, or -EPROTO with w->error set: an object without final state, the two sides
+ * disagree, a status other than the one its fields ask for, memory not given back, nonce repeats,
+ * cap exceeded.
  */
 int world_settle(struct world *w);
 
@@ -214,9 +221,9 @@ int world_settle(struct world *w);
 int world_inject(struct world *w, enum world_side from, const uint8_t *packet, size_t len);
 
 /*
- * `crashed` loses its session and what it had not told anybody; the other side resets. New ids and secrets
- * on both, orders not finished are ordered again with what is known to be done marked as skipped.
- * Packets under way stay so. 0 or a negative errno.
+ * `crashed` loses its session and what it had not told anybody; the other side resets. New ids and
+ * secrets on both, orders not finished are ordered again with what is known to be done marked as
+ * skipped. Packets under way stay so. 0 or a negative errno.
  */
 int world_restart(struct world *w, enum world_side crashed);
 
