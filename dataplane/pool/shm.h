@@ -24,7 +24,7 @@ struct shm {
 	struct shm_extents extents;
 
 	uint32_t slot; /* this client, SHM_NONE until it joined */
-	/* Per entry: this process's leases, of which only the first and the last show in the file. */
+	/* Per entry: this process's leases, of which only the first and last show in the file. */
 	uint32_t *leases;
 	volatile uint32_t *alive; /* reads 0 in a forked child */
 	uint64_t next_reap_ns;

@@ -252,6 +252,7 @@ static bool wait_and_kill(pid_t pid, unsigned int number, uint64_t *random)
 static void pool_survives_any_kill(void **state)
 {
 	const struct shm_pool_options options = { .create = true, .create_size_bytes = POOL_BYTES };
+	const struct shm_header *hdr;
 	struct strait_pool_stats s;
 	uint64_t random = 4711, seed = 1, deadline = now_s() + seconds_max;
 	pid_t worker[WORKERS];
@@ -263,14 +264,19 @@ static void pool_survives_any_kill(void **state)
 	assert_true(testing_dir_create(&dir));
 	pool = shm_pool_open(dir.file, &options, NULL, 0);
 	assert_non_null(pool);
+	hdr = shm_pool_file(pool)->hdr;
 	progress = mmap(NULL, WORKERS * sizeof(*progress), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_true(progress != MAP_FAILED);
 	for (unsigned int i = 0; i < WORKERS; i++)
 		worker[i] = worker_start(i, seed++);
-	for (; well && kills < kills_max && now_s() < deadline; kills++) {
+	/* On a busy machine few kills fit in, so go on until one struck a lock. */
+	for (; well && kills < kills_max; kills++) {
 		unsigned int victim = (unsigned int)testing_below(&random, WORKERS);
 
+		if (now_s() >= deadline &&
+			(hdr->counters.recoveries > 0 || now_s() >= deadline + 15))
+			break;
 		well = wait_and_kill(worker[victim], victim, &random);
 		verify(pool, kills % 16 == 0);
 		worker[victim] = worker_start(victim, seed++);

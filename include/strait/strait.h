@@ -11,9 +11,9 @@
  *
  * A process may be killed at any instant. What it had not committed disappears and what it had
  * leased becomes evictable again: when another client needs the space or the key, or opens the
- * pool, and within a second where an edge runs. A lease lives as long as its process does: it has no timeout,
- * because a timeout would let bytes change under a slow reader. So release what you got; a leased
- * object cannot be evicted.
+ * pool, and within a second where an edge runs. A lease lives as long as its process does: it has
+ * no timeout, because a timeout would let bytes change under a slow reader. So release what you
+ * got; a leased object cannot be evicted.
  *
  * Threads: every function may be called from any thread, on the same pool too. Fork: a pool
  * belongs to the process that opened it; in a forked child every call but strait_pool_close()
@@ -104,9 +104,9 @@ struct strait_pool_stats {
 /*
  * Open the pool at path. With STRAIT_POOL_CREATE a missing file is created with about create_size
  * bytes (the whole file, at least 1 MiB; rounded up to pages); the size of an existing one is its
- * own. Any number of processes may do so at once: one creates, all get the same pool. Waits for
- * no other process, except at most 5 s for the pool's lock (ETIMEDOUT). Returns NULL and errno, with the reason in words in
- * strait_pool_open_error():
+ * own. Any number of processes may do so at once: one creates, all get the same pool. Waits for no
+ * other process, except at most 5 s for the pool's lock (ETIMEDOUT). Returns NULL and errno, with
+ * the reason in words in strait_pool_open_error():
  *   ENOENT   no such file (without STRAIT_POOL_CREATE)
  *   EINVAL   not a regular file, size out of range, unknown flag
  *   EPERM    the file is someone else's and not group-shared, or open to the world
