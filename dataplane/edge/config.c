@@ -197,8 +197,8 @@ int edge_config_pool_fits(const struct edge_pool_config *pool, char *err, size_t
 	if (pool->size_bytes <= room)
 		return 0;
 	snprintf(err, err_len,
-		"a pool of %s does not fit: the file system of %s has %s free; make it smaller or the "
-		"file system larger (mount -o remount,size=..)",
+		"a pool of %s does not fit: the file system of %s has %s free; make it "
+		"smaller or the file system larger (mount -o remount,size=..)",
 		units_format_bytes(pool->size_bytes, want), pool->path,
 		units_format_bytes(room, have));
 	return -ENOSPC;
@@ -271,7 +271,7 @@ static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_conf
 	uint64_t memory;
 
 	text_default(ck, &r->eal.memory, "256M");
-	text_default(ck, &r->eal.log, "notice");
+	text_default(ck, &r->eal.log_level, "notice");
 	if (ck->ret < 0)
 		return;
 	memory = parse_bytes(ck, "eal.memory", r->eal.memory) >> 20;
@@ -283,7 +283,7 @@ static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_conf
 		.devices = &cfg->port.device,
 		.device_count = 1,
 		.telemetry = r->eal.telemetry,
-		.log_level = r->eal.log };
+		.log_level = r->eal.log_level };
 	r->worker.max_sleep_us = r->worker.max_sleep_us ? r->worker.max_sleep_us : 100;
 	cfg->pin = r->worker.cpu != NULL;
 	if (cfg->pin && (*r->worker.cpu < 0 || *r->worker.cpu >= sysconf(_SC_NPROCESSORS_CONF)))
@@ -305,8 +305,8 @@ static void check_control(struct check *ck, struct edge_config *cfg, struct raw_
 	check_host_port(ck, "control.listen", listen, true);
 	if (any && !is_given(r->control.advertise))
 		fail(ck, "control.listen",
-			"control.listen: %s is every address; add control.advertise: host:port, where "
-			"other edges reach this one",
+			"control.listen: %s is every address; add control.advertise: "
+			"host:port, where other edges reach this one",
 			listen);
 	if (is_given(r->control.advertise))
 		check_host_port(ck, "control.advertise", r->control.advertise, false);
@@ -320,22 +320,25 @@ static void check_control(struct check *ck, struct edge_config *cfg, struct raw_
 		fail(ck, "control.drain_timeout", "drain_timeout: %s", why);
 }
 
-static void check_tls(struct check *ck, struct edge_config *cfg, struct raw_tls *r)
+static void check_tls(struct check *ck, struct edge_config *cfg, struct raw_config *raw)
 {
+	const struct raw_tls *r = &raw->tls;
+
 	cfg->tls = (struct rpc_tls_config){ .ca = r->ca,
 		.cert = r->cert,
 		.key = r->key,
-		.insecure_loopback = r->insecure_loopback };
+		.insecure_loopback = raw->insecure_loopback };
 	snprintf(cfg->tls.self.site, sizeof(cfg->tls.self.site), "%s", cfg->site);
 	snprintf(cfg->tls.self.role, sizeof(cfg->tls.self.role), "edge");
 	snprintf(cfg->tls.self.name, sizeof(cfg->tls.self.name), "%s", cfg->edge);
-	if (r->insecure_loopback) {
+	if (raw->insecure_loopback) {
 		if (is_given(r->ca) || is_given(r->cert) || is_given(r->key))
-			fail(ck, "tls", "tls: either certificates or insecure_loopback, not both");
+			fail(ck, "insecure_loopback",
+				"either tls with certificates or insecure_loopback, not both");
 	} else if (!is_given(r->ca) || !is_given(r->cert) || !is_given(r->key)) {
 		fail(ck, "tls",
-			"tls: ca, cert and key are needed (straitctl pki init makes a development set); "
-			"insecure_loopback: true is for 127.0.0.0/8 only");
+			"tls: ca, cert and key are needed (straitctl pki init makes a "
+			"development set); insecure_loopback: true is for 127.0.0.0/8 only");
 	}
 }
 
@@ -394,16 +397,17 @@ int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_
 	if (ret < 0)
 		return ret;
 	r = cfg->raw;
-	text_default(&ck, &r->log, "info");
-	if (ck.ret == 0 && log_level_parse(r->log, &level) < 0)
-		fail(&ck, "log", "log: \"%s\" is not error, warn, info or debug", r->log);
+	text_default(&ck, &r->log_level, "info");
+	if (ck.ret == 0 && log_level_parse(r->log_level, &level) < 0)
+		fail(&ck, "log_level", "log_level: \"%s\" is not error, warn, info or debug",
+			r->log_level);
 	if (ck.ret == 0)
 		log_set_level(level);
 	check_names(&ck, cfg, r);
 	check_port(&ck, cfg, &r->port);
 	check_eal(&ck, cfg, r);
 	check_control(&ck, cfg, r);
-	check_tls(&ck, cfg, &r->tls);
+	check_tls(&ck, cfg, r);
 	check_caps(&ck, cfg, r);
 	check_sizes(&ck, cfg, r);
 	check_pools(&ck, cfg, r);

@@ -14,8 +14,9 @@
 /*
  * The edge's configuration file (YAML, doc/examples/edge.yaml) and what follows from it.
  *
- * Loading checks everything that can be checked without a device or the pool's memory, and every error
- * names file and line and says what to do. Strings live as long as the configuration.
+ * Loading checks everything that can be checked without a device or the pool's memory, and
+ * every error names file and line and says what to do. Strings live as long as the
+ * configuration.
  */
 
 #define EDGE_VERSION "0.1.0"

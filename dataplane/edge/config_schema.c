@@ -43,7 +43,7 @@ static const struct cyaml_schema_field port_fields[] = {
 static const struct cyaml_schema_field eal_fields[] = {
 	BOOL_OPT(struct raw_eal, hugepages),
 	TEXT_OPT(struct raw_eal, memory),
-	TEXT_OPT(struct raw_eal, log),
+	TEXT_OPT(struct raw_eal, log_level),
 	BOOL_OPT(struct raw_eal, telemetry),
 	CYAML_FIELD_END,
 };
@@ -72,7 +72,6 @@ static const struct cyaml_schema_field tls_fields[] = {
 	TEXT_OPT(struct raw_tls, ca),
 	TEXT_OPT(struct raw_tls, cert),
 	TEXT_OPT(struct raw_tls, key),
-	BOOL_OPT(struct raw_tls, insecure_loopback),
 	CYAML_FIELD_END,
 };
 
@@ -111,7 +110,7 @@ static const struct cyaml_schema_field fields[] = {
 	TEXT(struct raw_config, site),
 	TEXT(struct raw_config, edge),
 	TEXT(struct raw_config, state_dir),
-	TEXT_OPT(struct raw_config, log),
+	TEXT_OPT(struct raw_config, log_level),
 	CYAML_FIELD_SEQUENCE("pools", CYAML_FLAG_POINTER, struct raw_config, pools, &pool_schema, 1,
 		EDGE_POOLS_MAX),
 	MAP(struct raw_config, port, port_fields),
@@ -119,7 +118,8 @@ static const struct cyaml_schema_field fields[] = {
 	MAP_OPT(struct raw_config, worker, worker_fields),
 	MAP(struct raw_config, control, control_fields),
 	MAP(struct raw_config, master, master_fields),
-	MAP(struct raw_config, tls, tls_fields),
+	MAP_OPT(struct raw_config, tls, tls_fields),
+	BOOL_OPT(struct raw_config, insecure_loopback),
 	TEXT_OPT(struct raw_config, cap),
 	CYAML_FIELD_SEQUENCE("peers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct raw_config,
 		peers, &peer_schema, 0, EDGE_CAPS_MAX),

@@ -20,7 +20,7 @@ struct raw_port {
 
 struct raw_eal {
 	bool hugepages, telemetry;
-	char *memory, *log;
+	char *memory, *log_level;
 };
 
 struct raw_worker {
@@ -39,7 +39,6 @@ struct raw_master {
 
 struct raw_tls {
 	char *ca, *cert, *key;
-	bool insecure_loopback;
 };
 
 struct raw_peer {
@@ -60,7 +59,8 @@ struct raw_session {
 };
 
 struct raw_config {
-	char *site, *edge, *state_dir, *log, *cap;
+	char *site, *edge, *state_dir, *log_level, *cap;
+	bool insecure_loopback;
 	struct raw_pool *pools;
 	uint32_t pools_count;
 	struct raw_port port;

@@ -107,7 +107,7 @@ static void write_report(void *ctx, Strait__EdgeReport *m)
 
 static const struct master_client_ops master_ops = { .report = write_report };
 
-/* ---- leaving --------------------------------------------------------------------------------- */
+/* ---- leaving ----------------------------------------------------------------------------- */
 
 static void enter(struct control *c, enum control_phase phase)
 {
@@ -162,7 +162,7 @@ void control_stop(struct control *c)
 	}
 }
 
-/* ---- the loop's callbacks --------------------------------------------------------------------- */
+/* ---- the loop's callbacks ---------------------------------------------------------------- */
 
 static void work(struct control *c)
 {
@@ -235,7 +235,7 @@ static void on_worker(evutil_socket_t fd, short what, void *arg)
 		kick(c);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static int create_events(struct control *c)
 {

@@ -15,8 +15,8 @@
  *   worker events -> peers -> orders (TX) and ingest (RX) -> commands for the worker
  *   master -> orders; orders' results -> master; reports
  *
- * What handlers change is worked off once per turn of the loop (a "kick"), so that bursts of events cost
- * one pass. A timer of 50 ms does what is due by time.
+ * What handlers change is worked off once per turn of the loop (a "kick"), so that bursts of
+ * events cost one pass. A timer of 50 ms does what is due by time.
  *
  * Threads: the one that runs the event base.
  */
@@ -39,7 +39,7 @@ struct control *control_create(const struct edge_config *cfg, const struct contr
 void control_destroy(struct control *c);
 
 /**
- * Finish what runs (at most drain_timeout), start nothing new, say goodbye, then break the loop. A second call does
- * not wait for what runs.
+ * Finish what runs (at most drain_timeout), start nothing new, say goodbye, then break the
+ * loop. A second call does not wait for what runs.
  */
 void control_stop(struct control *c);

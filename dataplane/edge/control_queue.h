@@ -9,8 +9,9 @@
 /*
  * Commands on their way to a worker, in order, however full its ring is.
  *
- * A worker's command ring is bounded; what it does not take waits here and goes first next time. Control
- * thread only. push stands for worker_command(), so that orders and ingest can be tested without a worker.
+ * A worker's command ring is bounded; what it does not take waits here and goes first next
+ * time. Control thread only. push stands for worker_command(), so that orders and ingest can
+ * be tested without a worker.
  */
 
 struct control_queue {

@@ -115,7 +115,7 @@ static void session_command(struct ingest_session *is, struct worker_command *c)
 		log_limited(LOG_LEVEL_ERROR, "ingest", 1000, "out of memory, command lost");
 }
 
-/* ---- objects --------------------------------------------------------------------------------- */
+/* ---- objects ----------------------------------------------------------------------------- */
 
 static struct pool *entry_pool(struct ingest *in, const struct manifest_entry *e)
 {
@@ -322,7 +322,7 @@ static void object_withdrawn(struct ingest_transfer *t, uint32_t object, uint8_t
 	object_finish(t, object, status);
 }
 
-/* ---- transfers ------------------------------------------------------------------------------- */
+/* ---- transfers --------------------------------------------------------------------------- */
 
 static void transfer_refuse(struct ingest_session *is, const struct session_open *open,
 	uint8_t status, const char *why)
@@ -506,7 +506,7 @@ void ingest_event(struct ingest_session *is, uint64_t now_ns, const struct sessi
 	is->ingest->ops->kick(is->ingest->ctx);
 }
 
-/* ---- placement ------------------------------------------------------------------------------- */
+/* ---- placement --------------------------------------------------------------------------- */
 
 static bool may_place(const struct ingest_transfer *t, bool first)
 {

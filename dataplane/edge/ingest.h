@@ -9,16 +9,18 @@
 #include <sys/queue.h>
 
 /*
- * The destination side of transfers: accept OPEN, read the manifest, give objects their memory in stream
- * order, publish what arrived whole.
+ * The destination side of transfers: accept OPEN, read the manifest, give objects their memory
+ * in stream order, publish what arrived whole.
  *
- * Objects are placed within the window the session granted for the class. Beyond it only what progress
- * needs: each transfer always has its oldest unfinished object and the blocks that object shares placed, and
- * the transfer its sender serves first (earliest deadline, then first opened) has a window of its own, since
- * manifests may arrive in another order than data.
+ * Objects are placed within the window the session granted for the class. Beyond it only what
+ * progress needs: each transfer always has its oldest unfinished object and the blocks that
+ * object shares placed, and the transfer its sender serves first (earliest deadline, then
+ * first opened) has a window of its own, since manifests may arrive in another order than
+ * data.
  *
- * Nothing is visible before it is published. What a reset interrupts stays as partial objects, which a
- * later transfer of the same objects adopts; what was canceled or did not match its digest is freed.
+ * Nothing is visible before it is published. What a reset interrupts stays as partial objects,
+ * which a later transfer of the same objects adopts; what was canceled or did not match its
+ * digest is freed.
  *
  * Control thread only. Times are CLOCK_MONOTONIC ns.
  */
@@ -79,7 +81,10 @@ void ingest_destroy(struct ingest *in);
 
 void ingest_session_add(struct ingest *in, struct ingest_session *is, struct session *session,
 	const struct session_credit window[STRAIT_CLASS_COUNT]);
-/** WORKER_SESSION_DEL was sent: name the session in no command any more; RX_CLOSED events follow. */
+/**
+ * WORKER_SESSION_DEL was sent: name the session in no command any more; RX_CLOSED events
+ * follow.
+ */
 void ingest_session_close(struct ingest_session *is);
 /** The session is gone, and with it its transfers. */
 void ingest_session_del(struct ingest_session *is);
@@ -92,6 +97,9 @@ bool ingest_run(struct ingest *in, uint64_t now_ns);
 /** Refuse new transfers. */
 void ingest_drain(struct ingest *in);
 uint32_t ingest_live(const struct ingest *in);
-/** Objects wait for another writer of their key: ingest_run() wants to be called within 50 ms. */
+/**
+ * Objects wait for another writer of their key: ingest_run() wants to be called within 50
+ * ms.
+ */
 bool ingest_is_waiting(const struct ingest *in);
 const struct ingest_totals *ingest_totals(const struct ingest *in);

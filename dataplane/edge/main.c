@@ -40,7 +40,8 @@ static const char usage[] =
 	"  -h, --help                 this text\n"
 	"  -V, --version              version\n"
 	"\n"
-	"SIGTERM drains: running transfers may finish, then the program exits. A second one ends at once.\n";
+	"SIGTERM drains: running transfers may finish, then the program exits.\n"
+	"A second one ends it at once.\n";
 
 /* 0: go on; else the exit status + 1. */
 static int parse_options(int argc, char **argv, struct options *o)
@@ -118,7 +119,10 @@ static void close_pools(struct pool **pools, uint32_t count)
 		pool_destroy(pools[count]);
 }
 
-/* Returns 0 with all pools open and credit sized for the smallest, or -errno with the reason logged. */
+/*
+ * Returns 0 with all pools open and credit sized for the smallest, or -errno with the reason
+ * logged.
+ */
 static int open_pools(struct edge_config *cfg, struct pool **pools)
 {
 	struct strait_pool_stats stats;

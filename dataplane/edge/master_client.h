@@ -11,8 +11,8 @@
 /*
  * The edge's connection to its master: register, take orders, report.
  *
- * Kept up with a jittered backoff of 0.2 to 5 s. While it is away running transfers go on and their
- * results are kept. A master whose term is lower than one seen before is not obeyed.
+ * Kept up with a jittered backoff of 0.2 to 5 s. While it is away running transfers go on and
+ * their results are kept. A master whose term is lower than one seen before is not obeyed.
  *
  * Control thread only.
  */

@@ -103,7 +103,7 @@ void orders_destroy(struct orders *os)
 	free(os);
 }
 
-/* ---- the log --------------------------------------------------------------------------------- */
+/* ---- the log ----------------------------------------------------------------------------- */
 
 static void log_append(struct order *o, uint32_t index, uint8_t status)
 {
@@ -248,7 +248,10 @@ void orders_ack(struct orders *os, const Strait__OrderResultsAck *m)
 
 	if (o == NULL)
 		return;
-	/* A lower position than before is a master that restored an older ledger: send it again. */
+	/*
+	 * A lower position than before is a master that restored an older ledger: send it
+	 * again.
+	 */
 	o->log_acked = m->next < o->log_count ? m->next : o->log_count;
 	if (o->log_sent < o->log_acked)
 		o->log_sent = o->log_acked;
@@ -261,7 +264,7 @@ void orders_ack(struct orders *os, const Strait__OrderResultsAck *m)
 	}
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------- */
 
 static bool order_before(const struct order *a, const struct order *b)
 {
@@ -372,8 +375,9 @@ static struct order *order_create(const Strait__OrderStart *m)
 }
 
 /*
- * What the master lists as pending though it has our result: a failure is tried again, a success is
- * told again. An order of the same id but other objects is not one the master can mean.
+ * What the master lists as pending though it has our result: a failure is tried again, a
+ * success is told again. An order of the same id but other objects is not one the master can
+ * mean.
  */
 static uint8_t order_continue(struct order *o, const Strait__OrderStart *m, const char **text)
 {

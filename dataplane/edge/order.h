@@ -14,14 +14,15 @@
 /*
  * Orders at the source edge: from ORDER_START to one final status an object.
  *
- *   LOOKUP    objects are looked up in the pool, a slice at a time; what is not there ends NOT_FOUND
- *   QUEUED    parts (one transfer each; an order over wire.h's limits has several) wait for a session
- *   RUNNING   at least one part is a transfer of a session
+ *   LOOKUP    objects are looked up in the pool, a slice at a time; missing ones end NOT_FOUND
+ *   ACTIVE    parts (one transfer each; an order over wire.h's limits has several) wait for a
+ *             session or travel on one
  *   DONE      every object has its final status; kept until the master has all results
  *
- * Final statuses go to the order's log, whose positions only grow; the log is sent from the last
- * acknowledged position, again each second, until the master has it. A session that was reset gives its
- * parts back: what is not final is opened again on the next session, leases kept.
+ * Final statuses go to the order's log, whose positions only grow; the log is sent from the
+ * last acknowledged position, again each second, until the master has it. A session that was
+ * reset gives its parts back: what is not final is opened again on the next session, leases
+ * kept.
  *
  * Objects are leased when the session wants them and released with their final status.
  *
@@ -51,7 +52,9 @@ struct order_link {
 struct order_ops {
 	/** Pool of a tenant, NULL: there is none. */
 	struct pool *(*pool)(void *ctx, const uint8_t *tenant, size_t len);
-	/** The link an order needs; starts connecting. NULL: too many peers. Never goes away. */
+	/**
+	 * The link an order needs; starts connecting. NULL: too many peers. Never goes away.
+	 */
 	struct order_link *(*link)(void *ctx, const Strait__OrderStart *m);
 	/** Something changed that orders_run() or orders_flush() should see soon. */
 	void (*kick)(void *ctx);
@@ -62,9 +65,9 @@ struct orders *orders_create(const struct order_ops *ops, void *ctx, struct cont
 void orders_destroy(struct orders *os);
 
 /**
- * ORDER_START. Returns the status of the ORDER_ACCEPT: PENDING, or why it is refused with *text.
- * The term was checked. A known order goes on: what it misses is sent again, and failed objects the master
- * knows about and lists as pending are tried again.
+ * ORDER_START. Returns the status of the ORDER_ACCEPT: PENDING, or why it is refused with
+ * *text. The term was checked. A known order goes on: what it misses is sent again, and failed
+ * objects the master knows about and lists as pending are tried again.
  */
 uint8_t orders_start(struct orders *os, uint64_t now_ns, const Strait__OrderStart *m,
 	const char **text);
@@ -81,7 +84,10 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms);
 void orders_flush(struct orders *os, uint64_t now_ns,
 	int (*send)(void *ctx, const Strait__OrderResults *m), void *ctx);
 
-/** TX events of a session, TX_REJECTED as TX_CLOSED with RESET. Consumes transfers that closed. */
+/**
+ * TX events of a session, TX_REJECTED as TX_CLOSED with RESET. Consumes transfers that
+ * closed.
+ */
 void orders_event(struct orders *os, uint64_t now_ns, const struct session_event *ev);
 /** Free closed transfers no command can name any more. */
 void orders_reap(struct orders *os, uint64_t now_ns);

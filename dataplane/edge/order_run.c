@@ -36,7 +36,7 @@ static void object_entry(const struct order *o, const struct order_object *obj,
 							: STRAIT_MANIFEST_SKIP;
 }
 
-/* ---- lookup ---------------------------------------------------------------------------------- */
+/* ---- lookup ------------------------------------------------------------------------------ */
 
 static void object_lookup(struct order *o, uint32_t index)
 {
@@ -62,8 +62,9 @@ static void object_lookup(struct order *o, uint32_t index)
 }
 
 /*
- * Cut the objects whose length is known into transfers within the limits of wire.h. Depends on keys and
- * lengths only, so that a repeated order has the same layout and finds its partial objects.
+ * Cut the objects whose length is known into transfers within the limits of wire.h. Depends on
+ * keys and lengths only, so that a repeated order has the same layout and finds its partial
+ * objects.
  */
 int order_cut_parts(struct order *o)
 {
@@ -130,7 +131,7 @@ static uint32_t order_lookup(struct order *o, uint32_t slice)
 	return n;
 }
 
-/* ---- transfers ------------------------------------------------------------------------------- */
+/* ---- transfers --------------------------------------------------------------------------- */
 
 void order_tx_free(struct order_tx *t)
 {
@@ -281,17 +282,17 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 	return more;
 }
 
-/* ---- events of transfers ---------------------------------------------------------------------- */
+/* ---- events of transfers ----------------------------------------------------------------- */
 
-static void tx_want(struct order_tx *t, uint32_t upto)
+static void tx_want(struct order_tx *t, uint32_t end)
 {
 	struct order *o = t->part->order;
 
 	if (t->session != o->link->session)
 		return; /* the session is going; the next one asks again */
-	if (upto > t->objects)
-		upto = t->objects;
-	for (; t->wanted < upto; t->wanted++) {
+	if (end > t->objects)
+		end = t->objects;
+	for (; t->wanted < end; t->wanted++) {
 		struct order_object *obj = &o->objects[t->map[t->wanted]];
 		struct worker_command c = { .type = WORKER_TX_READY,
 			.session = t->session,

@@ -19,9 +19,10 @@ enum {
 	BACKOFF_MIN_MS = 200,
 	BACKOFF_MAX_MS = 5000,
 	HELLO_TIMEOUT_MS = 5000,
+	REFUSED_MS = 2000,
 };
 
-/* ---- connections ----------------------------------------------------------------------------- */
+/* ---- connections ------------------------------------------------------------------------- */
 
 static uint64_t backoff_ns(uint32_t failures)
 {
@@ -55,6 +56,7 @@ static int out_open(struct rpc_conn *c, void *ctx)
 		return -EACCES;
 	}
 	p->open = true;
+	p->refused_ns = 0;
 	return peer_hello_send(p, clock_now_ns());
 }
 
@@ -75,15 +77,26 @@ static int out_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, s
 
 static void out_close(struct rpc_conn *c, int err, const char *text, void *ctx)
 {
+	uint64_t now_ns = clock_now_ns();
 	struct peer *p = ctx;
 
-	(void)err;
 	if (p->conn != c)
 		return;
 	p->conn = NULL;
 	p->open = p->hello_sent = false;
-	if (!p->ps->stopped)
-		peer_failed(p, clock_now_ns(), text);
+	if (p->ps->stopped)
+		return;
+	/*
+	 * Nobody listens: the process is gone, and its sessions with it, whatever the data
+	 * path says.
+	 */
+	if (err != -ECONNREFUSED)
+		p->refused_ns = 0;
+	else if (p->refused_ns == 0)
+		p->refused_ns = now_ns;
+	else if (p->cur != NULL && now_ns - p->refused_ns > REFUSED_MS * MS_NS)
+		peer_session_close(p->cur, "the peer is not running", false);
+	peer_failed(p, now_ns, text);
 	p->ps->kick(p->ps->ctx);
 }
 
@@ -153,7 +166,7 @@ static const struct rpc_handler in_handler = {
 	.on_close = in_close,
 };
 
-/* ---- peers ----------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------------- */
 
 struct peers *peers_create(const struct peers_config *cfg, struct event_base *base,
 	struct rpc_tls *tls, struct control_queue *queue, struct ingest *ingest,
@@ -326,7 +339,7 @@ void peers_tick(struct peers *ps, uint64_t now_ns)
 		peer_tick(p, now_ns);
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------ */
 
 static struct peer_session *session_find(struct peers *ps, const struct session *session)
 {
@@ -414,7 +427,7 @@ void peers_event(struct peers *ps, struct orders *os, uint64_t now_ns,
 	}
 }
 
-/* ---- end ------------------------------------------------------------------------------------- */
+/* ---- end --------------------------------------------------------------------------------- */
 
 void peers_drain(struct peers *ps)
 {

@@ -12,15 +12,16 @@
 /*
  * Sessions with other edges.
  *
- * The source edge opens a TLS connection to the destination's management address, sends SESSION_HELLO and gets
- * SESSION_ACCEPT; both derive the session's secret from the connection's exporter and hand a session to their
- * worker. A session carries transfers of its initiator only. It outlives the connection: after a reconnect the
- * initiator asks to keep it, and the responder does if it still has it and neither side was restarted. A dead
- * session, a reset, or a peer with another boot id ends it; the initiator then makes a new one as long as
+ * The source edge opens a TLS connection to the destination's management address, sends
+ * SESSION_HELLO and gets SESSION_ACCEPT; both derive the session's secret from the
+ * connection's exporter and hand a session to their worker. A session carries transfers of its
+ * initiator only. It outlives the connection: after a reconnect the initiator asks to keep it,
+ * and the responder does if it still has it and neither side was restarted. A dead session, a
+ * reset, or a peer with another boot id ends it; the initiator then makes a new one as long as
  * orders want the peer.
  *
- * Data addresses come from the HELLO inside TLS, never from packets. Session counters never repeat in a
- * boot, boot ids are random, so no secret repeats.
+ * Data addresses come from the HELLO inside TLS, never from packets. Session counters never
+ * repeat in a boot, boot ids are random, so no secret repeats.
  *
  * Control thread only.
  */

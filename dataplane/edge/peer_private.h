@@ -38,6 +38,7 @@ struct peer {
 	uint32_t hello_id; /* the session id we offered */
 	uint64_t hello_counter, hello_ns;
 	uint64_t failing_ns; /* since when there is no working session; 0: there is */
+	uint64_t refused_ns; /* since when nobody listens there; 0: somebody does */
 	uint64_t retry_ns;   /* not before */
 	uint32_t failures;   /* in a row */
 	struct peer_session *cur;

@@ -40,7 +40,7 @@ static uint32_t new_id(const struct peers *ps)
 	return 0;
 }
 
-/* ---- sessions -------------------------------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------------------------- */
 
 void peer_session_close(struct peer_session *s, const char *why, bool tell)
 {
@@ -183,7 +183,7 @@ err:
 	return NULL;
 }
 
-/* ---- HELLO ----------------------------------------------------------------------------------- */
+/* ---- HELLO ------------------------------------------------------------------------------- */
 
 /* What every HELLO must hold; NULL or what is wrong. */
 static const char *hello_check(const Strait__SessionHello *m, const struct rpc_identity *id)

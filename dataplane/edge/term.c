@@ -35,8 +35,8 @@ int term_init(struct term *t, const char *state_dir, char *err, size_t err_len)
 	if (!isdigit((unsigned char)text[0]) || errno != 0 || (*end != '\n' && *end != '\0') ||
 		strlen(text) != len || (*end == '\n' && end[1] != '\0')) {
 		snprintf(err, err_len,
-			"%s: not a term; write the master's term (straitctl status) into it, or remove it "
-			"to accept any master",
+			"%s: not a term; write the master's term (straitctl status) into it, or "
+			"remove it to accept any master",
 			t->path);
 		ret = -EINVAL;
 	}

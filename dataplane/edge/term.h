@@ -7,8 +7,8 @@
 /*
  * The highest master term this edge has obeyed, kept across restarts in <state_dir>/term.
  *
- * A master of a lower term was replaced and must not order any more. The new term is on disk before
- * anything of it is obeyed. Control thread only.
+ * A master of a lower term was replaced and must not order any more. The new term is on disk
+ * before anything of it is obeyed. Control thread only.
  */
 
 struct term {

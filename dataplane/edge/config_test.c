@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/config.h"
+
+#include "control/base/log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[64], path[128];
+
+static const char good[] = "site: alpha\n"                      /* 1 */
+			   "edge: a1\n"                         /* 2 */
+			   "state_dir: DIR\n"                   /* 3 */
+			   "pools:\n"                           /* 4 */
+			   "  - path: DIR/p.pool\n"             /* 5 */
+			   "    size: 2M\n"                     /* 6 */
+			   "    create: true\n"                 /* 7 */
+			   "port:\n"                            /* 8 */
+			   "  device: net_memif0,role=client\n" /* 9 */
+			   "  address: 10.0.0.1/24\n"           /* 10 */
+			   "control:\n"                         /* 11 */
+			   "  listen: 127.0.0.1:7402\n"         /* 12 */
+			   "master:\n"                          /* 13 */
+			   "  address: 127.0.0.1:7400\n"        /* 14 */
+			   "insecure_loopback: true\n"          /* 15 */
+			   "log_level: error\n"                 /* 16 */
+			   "cap: 1Gbit\n"                       /* 17 */
+			   "peers:\n"                           /* 18 */
+			   "  - {site: beta, cap: 200M}\n"      /* 19 */
+			   "credit:\n"                          /* 20 */
+			   "  normal: {bytes: 8M, objects: 100}\n" /* 21 */;
+
+static int set_up(void **state)
+{
+	(void)state;
+	log_set_level(LOG_LEVEL_ERROR);
+	strcpy(dir, "/tmp/config_test.XXXXXX");
+	if (mkdtemp(dir) == NULL)
+		return -1;
+	snprintf(path, sizeof(path), "%s/edge.yaml", dir);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	unlink(path);
+	return rmdir(dir);
+}
+
+/* Write the good file with one text replaced, DIR being our directory. */
+static void write_config(const char *from, const char *to)
+{
+	char text[4096], out[8192];
+	size_t n = 0;
+	FILE *f;
+
+	if (from == NULL) {
+		snprintf(text, sizeof(text), "%s", good);
+	} else {
+		const char *at = strstr(good, from);
+
+		assert_non_null(at);
+		snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - good), good, to,
+			at + strlen(from));
+	}
+	for (const char *p = text; *p != '\0';) {
+		if (strncmp(p, "DIR", 3) == 0) {
+			n += (size_t)snprintf(out + n, sizeof(out) - n, "%s", dir);
+			p += 3;
+		} else {
+			out[n++] = *p++;
+		}
+	}
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fwrite(out, 1, n, f);
+	fclose(f);
+}
+
+static void a_good_file_loads_with_defaults(void **state)
+{
+	struct edge_config cfg;
+	char err[1024], *text;
+
+	(void)state;
+	write_config(NULL, NULL);
+	if (edge_config_load(&cfg, path, err, sizeof(err)) < 0)
+		fail_msg("%s", err);
+	assert_string_equal(cfg.site, "alpha");
+	assert_string_equal(cfg.pools[0].tenant, "default");
+	assert_int_equal(cfg.pools[0].size_bytes, 2 << 20);
+	assert_int_equal(cfg.port.ipv4, 0x0a000001);
+	assert_int_equal(cfg.port.prefix_len, 24);
+	assert_int_equal(cfg.port.udp_port, 4790);
+	assert_int_equal(cfg.port.mtu, 1500);
+	assert_int_equal(cfg.cap_bps, 1000000000);
+	assert_int_equal(cfg.caps[0].bps, 200000000);
+	assert_true(cfg.drain_timeout_ns == 10000000000);
+	edge_config_credit(&cfg, 64 << 20);
+	assert_int_equal(cfg.credit[STRAIT_CLASS_NORMAL].bytes, 8 << 20);
+	assert_int_equal(cfg.credit[STRAIT_CLASS_NORMAL].objects, 100);
+	assert_int_equal(cfg.credit[STRAIT_CLASS_BULK].bytes, 16 << 20);
+	text = edge_config_print(&cfg);
+	assert_non_null(text);
+	assert_non_null(strstr(text, "udp_port: 4790"));
+	free(text);
+	edge_config_fini(&cfg);
+}
+
+static void the_printed_configuration_loads_again(void **state)
+{
+	struct edge_config cfg, again;
+	char err[1024], *text;
+	FILE *f;
+
+	(void)state;
+	write_config(NULL, NULL);
+	assert_int_equal(edge_config_load(&cfg, path, err, sizeof(err)), 0);
+	text = edge_config_print(&cfg);
+	assert_non_null(text);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	if (edge_config_load(&again, path, err, sizeof(err)) < 0)
+		fail_msg("%s\n%s", err, text);
+	assert_int_equal(again.cap_bps, cfg.cap_bps);
+	assert_int_equal(again.eal.memory_mb, cfg.eal.memory_mb);
+	free(text);
+	edge_config_fini(&cfg);
+	edge_config_fini(&again);
+}
+
+static void errors_name_the_line_and_what_to_do(void **state)
+{
+	static const struct {
+		const char *from, *to;
+		unsigned int line;
+		const char *says;
+	} cases[] = {
+		{ "site: alpha", "site: Alpha!", 1, "Alpha!" },
+		{ "edge: a1", "edgy: a1", 2, "edgy" },
+		{ "state_dir: DIR", "state_dir: DIR/nothing", 3, "create it" },
+		{ "size: 2M", "size: 2X", 6, "2X" },
+		{ "size: 2M", "size: 900T", 6, "does not fit" },
+		{ "size: 2M", "size: 2K", 6, "at least 1M" },
+		{ "create: true", "create: false", 0, "create: true" },
+		{ "10.0.0.1/24", "10.0.0.1", 10, "prefix" },
+		{ "10.0.0.1/24", "10.0.0.300/24", 10, "10.0.0.300" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  mac: 02:00", 11, "MAC" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  mtu: 100", 11, "mtu" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  dscp: 64", 11, "dscp" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  udp_port: many", 11, "many" },
+		{ "127.0.0.1:7402", "0.0.0.0:7402", 12, "advertise" },
+		{ "127.0.0.1:7402", "127.0.0.1", 12, "host:port" },
+		{ "127.0.0.1:7400", "127.0.0.1:0", 14, "host:port" },
+		{ "insecure_loopback: true", "tls: {ca: DIR/ca.pem}", 15, "pki init" },
+		{ "cap: 1Gbit", "cap: fast", 17, "fast" },
+		{ "site: beta", "site: B", 19, "\"B\"" },
+		{ "bytes: 8M", "bytes: 8", 21, "1M" },
+	};
+	char want[160], err[1024];
+	struct edge_config cfg;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		write_config(cases[i].from, cases[i].to);
+		if (edge_config_load(&cfg, path, err, sizeof(err)) == 0)
+			fail_msg("accepted: %s", cases[i].to);
+		edge_config_fini(&cfg);
+		snprintf(want, sizeof(want), "%s:%u: ", path, cases[i].line);
+		if ((cases[i].line != 0 && strncmp(err, want, strlen(want)) != 0) ||
+			strstr(err, cases[i].says) == NULL)
+			fail_msg("%s: %s", cases[i].to, err);
+	}
+}
+
+static void a_missing_file_is_named(void **state)
+{
+	struct edge_config cfg;
+	char err[1024];
+
+	(void)state;
+	assert_true(edge_config_load(&cfg, "/nonexistent.yaml", err, sizeof(err)) < 0);
+	assert_non_null(strstr(err, "/nonexistent.yaml"));
+	edge_config_fini(&cfg);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_good_file_loads_with_defaults),
+		TEST(the_printed_configuration_loads_again),
+		TEST(errors_name_the_line_and_what_to_do),
+		TEST(a_missing_file_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

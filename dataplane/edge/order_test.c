@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/order.h"
+
+#include "control/base/log.h"
+#include "dataplane/edge/order_fakes.h"
+#include "dataplane/transport/transfer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { OBJECTS = 10, LEN = 100000 };
+#define S_NS 1000000000ULL
+
+struct world {
+	struct fake_worker worker;
+	struct fake_pool pool;
+	struct control_queue queue;
+	struct orders *orders;
+	struct order_link link;
+	uint64_t now_ns, unix_ms;
+	uint8_t status[64]; /* by index, as the master learned it */
+	uint64_t length[64];
+	unsigned int results;
+	uint32_t next; /* log position the master has */
+	bool away;
+};
+
+static struct pool *find_pool(void *ctx, const uint8_t *tenant, size_t len)
+{
+	struct world *w = ctx;
+
+	return len == 7 && memcmp(tenant, "default", 7) == 0 ? &w->pool.pool : NULL;
+}
+
+static struct order_link *find_link(void *ctx, const Strait__OrderStart *m)
+{
+	(void)m;
+	return &((struct world *)ctx)->link;
+}
+
+static void kick(void *ctx)
+{
+	(void)ctx;
+}
+
+static const struct order_ops ops = { .pool = find_pool, .link = find_link, .kick = kick };
+
+static void key_of(int i, char key[static 32])
+{
+	snprintf(key, 32, "key-%02d", i);
+}
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	char key[32];
+
+	log_set_level(LOG_LEVEL_ERROR);
+	w->worker.room = UINT32_MAX;
+	w->pool.pool.ops = &fake_pool_ops;
+	w->now_ns = S_NS;
+	w->unix_ms = 1000;
+	w->link.symbol_bytes = 1432;
+	w->link.session = (struct session *)w; /* never looked at */
+	control_queue_init(&w->queue, fake_push, &w->worker);
+	w->orders = orders_create(&ops, w, &w->queue);
+	for (int i = 0; i < OBJECTS; i++) {
+		key_of(i, key);
+		fake_add(&w->pool, key, strlen(key), LEN + (uint64_t)i, 77 + (uint64_t)i);
+	}
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	orders_destroy(w->orders);
+	control_queue_fini(&w->queue);
+	assert_int_equal(fake_leases(&w->pool), 0);
+	for (int i = 0; i < FAKE_OBJECTS; i++)
+		fake_clear(&w->pool.objects[i]);
+	free(w);
+	return 0;
+}
+
+static int take(void *ctx, const Strait__OrderResults *m)
+{
+	struct world *w = ctx;
+
+	if (w->away)
+		return -ENOTCONN;
+	assert_true(m->first <= w->next);
+	for (size_t i = 0; i < m->n_results; i++) {
+		w->status[m->results[i]->index] = (uint8_t)m->results[i]->status;
+		w->length[m->results[i]->index] = m->results[i]->length;
+	}
+	w->results += m->n_results;
+	w->next = m->first + (uint32_t)m->n_results;
+	return 0;
+}
+
+static void ack(struct world *w, uint64_t order, bool forget)
+{
+	Strait__OrderResultsAck m = STRAIT__ORDER_RESULTS_ACK__INIT;
+
+	m.order = order;
+	m.next = w->next;
+	m.has_forget = forget;
+	m.forget = forget;
+	orders_ack(w->orders, &m);
+}
+
+static void turn(struct world *w)
+{
+	while (orders_run(w->orders, w->now_ns, w->unix_ms))
+		;
+	orders_flush(w->orders, w->now_ns, take, w);
+}
+
+/* n objects, those in `done` finished earlier. */
+static uint8_t start(struct world *w, uint64_t order, int n, uint64_t deadline_ms, uint64_t done)
+{
+	Strait__OrderStart m = STRAIT__ORDER_START__INIT;
+	Strait__OrderObject objects[64], *pointers[64];
+	char keys[64][32];
+	const char *text;
+
+	for (int i = 0; i < n; i++) {
+		strait__order_object__init(&objects[i]);
+		key_of(i, keys[i]);
+		objects[i].key.data = (uint8_t *)keys[i];
+		objects[i].key.len = strlen(keys[i]);
+		if (done >> i & 1) {
+			objects[i].has_status = objects[i].has_length = true;
+			objects[i].status = STRAIT_STATUS_COMMITTED;
+			objects[i].length = LEN + (uint64_t)i;
+		}
+		pointers[i] = &objects[i];
+	}
+	m.order = order;
+	m.to_site = m.to_edge = m.to_mgmt_address = (char *)"b";
+	m.class_ = STRAIT_CLASS_NORMAL;
+	m.has_deadline_ms = deadline_ms != 0;
+	m.deadline_ms = deadline_ms;
+	m.n_objects = (size_t)n;
+	m.objects = pointers;
+	return orders_start(w->orders, w->now_ns, &m, &text);
+}
+
+static struct tx_transfer *started(struct world *w)
+{
+	struct worker_command c = { 0 };
+
+	fake_count(&w->worker, WORKER_TX_START, &c);
+	return c.tx;
+}
+
+static void event(struct world *w, enum session_event_type type, struct tx_transfer *tx,
+	uint32_t object, uint8_t status)
+{
+	struct session_event ev = { .type = type, .tx = tx, .object = object, .status = status };
+
+	orders_event(w->orders, w->now_ns, &ev);
+}
+
+static void an_order_runs_from_lookup_to_forgotten(void **state)
+{
+	struct world *w = *state;
+	struct tx_transfer *tx;
+
+	assert_int_equal(start(w, 1, OBJECTS, 0, 0), STRAIT_STATUS_PENDING);
+	turn(w);
+	tx = started(w);
+	assert_non_null(tx);
+	assert_int_equal(tx_transfer_objects(tx), OBJECTS);
+	assert_int_equal(fake_leases(&w->pool), 0);
+	event(w, SESSION_EVENT_TX_WANT, tx, 4, 0);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_READY, NULL), 4);
+	assert_int_equal(fake_leases(&w->pool), 4);
+	event(w, SESSION_EVENT_TX_WANT, tx, OBJECTS, 0);
+	for (uint32_t i = 0; i < OBJECTS; i++)
+		event(w, SESSION_EVENT_TX_OBJECT, tx, i, STRAIT_STATUS_COMMITTED);
+	assert_int_equal(fake_leases(&w->pool), 0);
+	event(w, SESSION_EVENT_TX_CLOSED, tx, 0, STRAIT_STATUS_COMMITTED);
+	turn(w);
+	assert_int_equal(w->results, OBJECTS);
+	assert_int_equal(w->status[9], STRAIT_STATUS_COMMITTED);
+	assert_int_equal(w->length[9], LEN + 9);
+	assert_int_equal(orders_pending(w->orders), 0);
+	assert_int_equal(w->link.orders, 0);
+	ack(w, 1, true);
+	turn(w);
+	/* Forgotten: the same number starts from the beginning. */
+	assert_int_equal(start(w, 1, OBJECTS, 0, 0), STRAIT_STATUS_PENDING);
+	assert_int_equal(orders_pending(w->orders), 1);
+}
+
+static void objects_the_pool_lacks_are_not_found_at_once(void **state)
+{
+	struct world *w = *state;
+
+	start(w, 1, OBJECTS + 3, 0, 0);
+	turn(w);
+	assert_int_equal(w->results, 3);
+	assert_int_equal(w->status[OBJECTS], STRAIT_STATUS_NOT_FOUND);
+	assert_int_equal(tx_transfer_objects(started(w)), OBJECTS);
+}
+
+static void an_object_replaced_before_it_is_leased_is_evicted(void **state)
+{
+	struct world *w = *state;
+	struct worker_command c = { 0 };
+
+	start(w, 1, OBJECTS, 0, 0);
+	turn(w);
+	fake_find(&w->pool, "key-03", 6)->digest++;
+	fake_clear(fake_find(&w->pool, "key-05", 6));
+	event(w, SESSION_EVENT_TX_WANT, started(w), OBJECTS, 0);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_READY, NULL), OBJECTS - 2);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_GONE, &c), 2);
+	assert_int_equal(c.object, 5);
+	assert_int_equal(c.status, STRAIT_STATUS_EVICTED);
+	assert_int_equal(fake_leases(&w->pool), OBJECTS - 2);
+}
+
+static void a_reset_opens_again_what_is_not_final(void **state)
+{
+	struct world *w = *state;
+	struct tx_transfer *first, *second;
+
+	start(w, 1, OBJECTS, 0, 0);
+	turn(w);
+	first = started(w);
+	event(w, SESSION_EVENT_TX_WANT, first, 6, 0);
+	event(w, SESSION_EVENT_TX_OBJECT, first, 0, STRAIT_STATUS_COMMITTED);
+	event(w, SESSION_EVENT_TX_OBJECT, first, 1, STRAIT_STATUS_RESET);
+	w->link.session = NULL;
+	event(w, SESSION_EVENT_TX_CLOSED, first, 0, STRAIT_STATUS_RESET);
+	turn(w);
+	assert_ptr_equal(started(w), first);
+	assert_int_equal(fake_leases(&w->pool), 5);
+
+	w->link.session = (struct session *)&w->link;
+	turn(w);
+	second = started(w);
+	assert_ptr_not_equal(second, first);
+	assert_int_equal(tx_transfer_objects(second), OBJECTS);
+	assert_true(tx_transfer_bytes(second) == tx_transfer_bytes(first));
+	event(w, SESSION_EVENT_TX_WANT, second, OBJECTS, 0);
+	/* Object 0 stays final, 1 to 5 keep their leases. */
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_READY, NULL), 6 + OBJECTS - 1);
+	assert_int_equal(fake_leases(&w->pool), OBJECTS - 1);
+}
+
+static void finished_objects_keep_their_place_in_the_stream(void **state)
+{
+	struct world *w = *state;
+
+	start(w, 1, OBJECTS, 0, 0x7);
+	turn(w);
+	assert_int_equal(tx_transfer_objects(started(w)), OBJECTS);
+	event(w, SESSION_EVENT_TX_WANT, started(w), OBJECTS, 0);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_READY, NULL), OBJECTS - 3);
+}
+
+static void results_repeat_until_the_master_has_them(void **state)
+{
+	struct world *w = *state;
+
+	w->away = true;
+	start(w, 1, 1, 0, 0);
+	turn(w);
+	event(w, SESSION_EVENT_TX_OBJECT, started(w), 0, STRAIT_STATUS_FULL);
+	event(w, SESSION_EVENT_TX_CLOSED, started(w), 0, STRAIT_STATUS_COMMITTED);
+	turn(w);
+	assert_int_equal(w->results, 0);
+	w->away = false;
+	turn(w);
+	assert_int_equal(w->results, 1);
+	turn(w);
+	assert_int_equal(w->results, 1);
+	w->now_ns += 2 * S_NS;
+	turn(w);
+	assert_int_equal(w->results, 2);
+	ack(w, 1, false);
+	w->now_ns += 2 * S_NS;
+	turn(w);
+	assert_int_equal(w->results, 2);
+	assert_int_equal(w->status[0], STRAIT_STATUS_FULL);
+}
+
+static void a_repeated_order_tries_known_failures_again(void **state)
+{
+	struct world *w = *state;
+	struct tx_transfer *first;
+
+	start(w, 1, 2, 0, 0);
+	turn(w);
+	first = started(w);
+	event(w, SESSION_EVENT_TX_OBJECT, first, 0, STRAIT_STATUS_FULL);
+	event(w, SESSION_EVENT_TX_OBJECT, first, 1, STRAIT_STATUS_COMMITTED);
+	event(w, SESSION_EVENT_TX_CLOSED, first, 0, STRAIT_STATUS_COMMITTED);
+	turn(w);
+	/* Not acknowledged yet: nothing is tried again, the result is. */
+	start(w, 1, 2, 0, 0);
+	turn(w);
+	assert_int_equal(orders_pending(w->orders), 0);
+	ack(w, 1, false);
+	start(w, 1, 2, 0, 0x2);
+	turn(w);
+	assert_int_equal(orders_pending(w->orders), 1);
+	assert_ptr_not_equal(started(w), first);
+	event(w, SESSION_EVENT_TX_OBJECT, started(w), 0, STRAIT_STATUS_COMMITTED);
+	event(w, SESSION_EVENT_TX_CLOSED, started(w), 0, STRAIT_STATUS_COMMITTED);
+	turn(w);
+	assert_int_equal(w->status[0], STRAIT_STATUS_COMMITTED);
+}
+
+static void a_passed_deadline_cancels(void **state)
+{
+	struct world *w = *state;
+	struct worker_command c = { 0 };
+
+	start(w, 1, OBJECTS, 5000, 0);
+	turn(w);
+	w->unix_ms = 5001;
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_CANCEL, &c), 1);
+	assert_int_equal(c.status, STRAIT_STATUS_DEADLINE);
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_CANCEL, NULL), 1);
+	event(w, SESSION_EVENT_TX_CLOSED, c.tx, 0, STRAIT_STATUS_DEADLINE);
+	turn(w);
+	assert_int_equal(w->results, OBJECTS);
+	assert_int_equal(w->status[0], STRAIT_STATUS_DEADLINE);
+}
+
+static void an_unreachable_peer_ends_waiting_orders(void **state)
+{
+	struct world *w = *state;
+
+	w->link.session = NULL;
+	start(w, 1, OBJECTS, 0, 0);
+	turn(w);
+	assert_int_equal(w->results, 0);
+	w->link.unreachable = true;
+	turn(w);
+	assert_int_equal(w->results, OBJECTS);
+	assert_int_equal(w->status[0], STRAIT_STATUS_UNREACHABLE);
+	assert_int_equal(w->link.orders, 0);
+}
+
+static void a_refused_transfer_ends_with_the_reason(void **state)
+{
+	struct world *w = *state;
+
+	start(w, 1, OBJECTS, 0, 0);
+	turn(w);
+	event(w, SESSION_EVENT_TX_OPENED, started(w), 0, STRAIT_STATUS_REFUSED);
+	event(w, SESSION_EVENT_TX_CLOSED, started(w), 0, STRAIT_STATUS_REFUSED);
+	turn(w);
+	assert_int_equal(w->status[3], STRAIT_STATUS_REFUSED);
+}
+
+static void slots_go_to_the_most_urgent(void **state)
+{
+	struct world *w = *state;
+
+	w->link.live = ORDER_NORMAL_SLOTS - 1;
+	start(w, 1, 1, 9000, 0);
+	start(w, 2, 1, 8000, 0);
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_START, NULL), 1);
+	w->unix_ms = 8001; /* the one with the earlier deadline is running: canceled, not ended */
+	turn(w);
+	assert_int_equal(w->results, 0);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_CANCEL, NULL), 1);
+}
+
+static void a_full_ring_keeps_the_order_of_commands(void **state)
+{
+	struct world *w = *state;
+
+	start(w, 1, OBJECTS, 0, 0);
+	w->worker.room = 1;
+	turn(w);
+	event(w, SESSION_EVENT_TX_WANT, started(w), OBJECTS, 0);
+	assert_int_equal(w->worker.count, 1);
+	assert_false(control_queue_flush(&w->queue));
+	w->worker.room = 5;
+	assert_false(control_queue_flush(&w->queue));
+	w->worker.room = UINT32_MAX;
+	assert_true(control_queue_flush(&w->queue));
+	assert_int_equal(w->worker.count, 1 + OBJECTS);
+	for (uint32_t i = 0; i < OBJECTS; i++)
+		assert_int_equal(w->worker.commands[1 + i].object, i);
+}
+
+static void bad_orders_are_refused(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(start(w, 1, 0, 0, 0), STRAIT_STATUS_REFUSED);
+	assert_int_equal(start(w, 2, 2, 0, 0), STRAIT_STATUS_PENDING);
+	assert_int_equal(start(w, 2, 3, 0, 0), STRAIT_STATUS_REFUSED);
+	orders_drain(w->orders);
+	assert_int_equal(start(w, 3, 1, 0, 0), STRAIT_STATUS_RESET);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_order_runs_from_lookup_to_forgotten),
+		TEST(objects_the_pool_lacks_are_not_found_at_once),
+		TEST(an_object_replaced_before_it_is_leased_is_evicted),
+		TEST(a_reset_opens_again_what_is_not_final),
+		TEST(finished_objects_keep_their_place_in_the_stream),
+		TEST(results_repeat_until_the_master_has_them),
+		TEST(a_repeated_order_tries_known_failures_again),
+		TEST(a_passed_deadline_cancels),
+		TEST(an_unreachable_peer_ends_waiting_orders),
+		TEST(a_refused_transfer_ends_with_the_reason),
+		TEST(slots_go_to_the_most_urgent),
+		TEST(a_full_ring_keeps_the_order_of_commands),
+		TEST(bad_orders_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
