@@ -27,7 +27,8 @@ int name_check(const char *what, const char *name, char *err, size_t err_len)
 	if (name_is_valid(name))
 		return 0;
 	snprintf(err, err_len,
-		"\"%.80s\" is not a %s name: use 1 to %d of a-z 0-9 . _ - and begin with a letter or digit",
+		"\"%.80s\" is not a %s name: use 1 to %d of a-z 0-9 . _ - and begin with a letter "
+		"or digit",
 		name, what, STRAIT_NAME_MAX);
 	return -EINVAL;
 }

@@ -115,6 +115,7 @@ struct order {
 	struct object_list ready;
 	struct order_object *dirty_objects;
 	struct shipment_list shipments;
+	uint64_t rate_bps, rate_bytes, rate_ms; /* for the owner: goodput, measured since */
 };
 
 struct orderbook_key {

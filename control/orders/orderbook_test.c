@@ -237,7 +237,7 @@ static void retries_end_before_the_deadline(void **state)
 	assert_int_equal(retry_at(200, 1, 1000, 0), 0);
 }
 
-/* ---- random histories against a world that remembers what is true ------------------------------- */
+/* ---- random histories against a world that remembers what is true --------- */
 
 enum { KEYS = 10, ORDERS = 60, SHIPMENTS = 4096 };
 

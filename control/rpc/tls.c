@@ -161,7 +161,8 @@ struct rpc_tls *rpc_tls_create(const struct rpc_tls_config *cfg, char *err, size
 		}
 	} else if (cfg->ca == NULL || cfg->cert == NULL || cfg->key == NULL) {
 		snprintf(err, err_len,
-			"TLS needs ca, cert and key (make them with: straitctl pki init, straitctl pki issue)");
+			"TLS needs ca, cert and key (make them with: straitctl pki init, "
+			"straitctl pki issue)");
 		rc = -EINVAL;
 	} else {
 		tls->ca = strdup(cfg->ca);

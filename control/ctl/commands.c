@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/ctl/ctl.h"
+
+#define END                                                                                        \
+	{                                                                                          \
+		NULL, NULL, 0, NULL                                                                \
+	}
+
+const struct ctl_option ctl_global_options[] = {
+	{ "master", "HOST:PORT", 'm', "the master (env STRAIT_MASTER; 127.0.0.1:7400)" },
+	{ "tls-dir", "DIR", 0, "take ca.pem, operator.pem and operator.key from DIR" },
+	{ "tls-name", "NAME", 0, "with --tls-dir: NAME.pem and NAME.key instead" },
+	{ "ca", "FILE", 0, "CA certificate (env STRAIT_CA)" },
+	{ "cert", "FILE", 0, "own certificate, role operator (env STRAIT_CERT)" },
+	{ "key", "FILE", 0, "its private key (env STRAIT_KEY)" },
+	{ "insecure-loopback", NULL, 0, "no TLS; for a master in that mode, in 127.0.0.0/8" },
+	{ "timeout", "TIME", 0, "give up after TIME, like 5s (10s; watching: never)" },
+	{ "output", "json|table", 'o', "what to print (table)" },
+	{ "help", NULL, 'h', "this help" },
+	{ "version", NULL, 0, "print the version" },
+	END,
+};
+
+static const struct ctl_option site_add[] = {
+	{ "label", "TEXT", 0, "sites with one label are near each other" },
+	{ "cap", "RATE", 0, "what the site may send and receive, like 10G" },
+	END,
+};
+
+static const struct ctl_option order_submit[] = {
+	{ "from", "SITE", 0, "where the objects are" },
+	{ "to", "SITE", 0, "where they shall be" },
+	{ "class", "CLASS", 0, "urgent, normal (default) or bulk" },
+	{ "deadline", "TIME", 0, "from now, like 30s; what is later has failed" },
+	{ "object", "KEY", 'k', "an object, repeatable; also as arguments" },
+	{ "keys-file", "FILE", 0, "keys from FILE (- is standard input), one a line" },
+	{ "null", NULL, '0', "keys in the file end with a NUL byte, not a line" },
+	{ "hex", NULL, 0, "keys are hexadecimal" },
+	{ "tenant", "NAME", 0, "tenant of all the keys" },
+	{ "idempotency-key", "TEXT", 0, "the same text gives the same order again" },
+	{ "wait", NULL, 'w', "wait until the order has finished, with progress" },
+	END,
+};
+
+static const struct ctl_option order_list[] = {
+	{ "limit", "N", 'n', "the newest N (100)" },
+	END,
+};
+
+static const struct ctl_option order_show[] = {
+	{ "objects", NULL, 0, "every object with its status" },
+	END,
+};
+
+static const struct ctl_option pool_options[] = {
+	{ "pool", "FILE", 'p', "the pool's file" },
+	{ "hex", NULL, 0, "keys are hexadecimal" },
+	END,
+};
+
+static const struct ctl_option get_options[] = {
+	{ "pool", "FILE", 'p', "the pool's file" },
+	{ "hex", NULL, 0, "the key is hexadecimal" },
+	{ "to", "FILE", 'o', "write to FILE instead of standard output" },
+	END,
+};
+
+static const struct ctl_option pool_create[] = {
+	{ "pool", "FILE", 'p', "the pool's file; best on tmpfs or hugetlbfs" },
+	{ "size", "SIZE", 0, "size of the file, like 1G" },
+	{ "group", NULL, 0, "let the file's group use it too (mode 0660)" },
+	{ "sparse", NULL, 0, "do not reserve the memory now" },
+	END,
+};
+
+static const struct ctl_option pool_show[] = {
+	{ "pool", "FILE", 'p', "the pool's file" },
+	END,
+};
+
+static const struct ctl_option pki_init[] = {
+	{ "days", "N", 0, "days the CA is valid (3650)" },
+	END,
+};
+
+static const struct ctl_option pki_issue[] = {
+	{ "role", "ROLE", 0, "edge, master or operator" },
+	{ "site", "SITE", 0, "site of an edge (others: -)" },
+	{ "name", "NAME", 0, "of the edge, master or operator" },
+	{ "days", "N", 0, "days the certificate is valid (365)" },
+	{ "file", "NAME", 0, "write NAME.pem and NAME.key (the name)" },
+	END,
+};
+
+const struct ctl_command ctl_commands[] = {
+	{ NULL, "status", "", 0, 0, "term, orders, sites, edges and links", NULL, cmd_status },
+	{ "site", "list", "", 0, 0, "sites the master knows", NULL, cmd_site_list },
+	{ "site", "show", "SITE", 1, 1, "one site and its edges", NULL, cmd_site_show },
+	{ "site", "add", "SITE", 1, 1, "add a site or change it", site_add, cmd_site_add },
+	{ "site", "del", "SITE", 1, 1, "delete a site", NULL, cmd_site_del },
+	{ "edge", "list", "", 0, 0, "edges that registered", NULL, cmd_edge_list },
+	{ "edge", "show", "SITE/EDGE", 1, 1, "links and counters of an edge", NULL, cmd_edge_show },
+	{ "order", "submit", "[KEY...]", 0, -1, "have objects shipped", order_submit,
+		cmd_order_submit },
+	{ "order", "list", "", 0, 0, "orders, newest first", order_list, cmd_order_list },
+	{ "order", "show", "ID", 1, 1, "one order", order_show, cmd_order_show },
+	{ "order", "watch", "ID", 1, 1, "follow an order until it has finished", NULL,
+		cmd_order_watch },
+	{ "order", "cancel", "ID", 1, 1, "cancel what is not shipped yet", NULL, cmd_order_cancel },
+	{ NULL, "put", "KEY [FILE]", 1, 2, "put FILE or standard input into a pool", pool_options,
+		cmd_put },
+	{ NULL, "get", "KEY", 1, 1, "read an object from a pool, verified", get_options, cmd_get },
+	{ NULL, "exist", "KEY...", 1, -1, "whether a pool has the keys", pool_options, cmd_exist },
+	{ NULL, "remove", "KEY...", 1, -1, "remove keys from a pool", pool_options, cmd_remove },
+	{ "pool", "create", "", 0, 0, "create a pool", pool_create, cmd_pool_create },
+	{ "pool", "show", "", 0, 0, "figures of a pool", pool_show, cmd_pool_show },
+	{ "pki", "init", "DIR", 1, 1, "make a development CA in DIR", pki_init, cmd_pki_init },
+	{ "pki", "issue", "DIR", 1, 1, "issue a certificate from DIR's CA", pki_issue,
+		cmd_pki_issue },
+	{ 0 },
+};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/rpc/strait.pb-c.h"
+
+#include <stddef.h>
+
+/**
+ * Table of the links of these edges: rate, round trip, loss, backlog, ETA. Nothing if there are
+ * none.
+ */
+void links_print(const Strait__EdgeInfo *const *edges, size_t n);

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/master/ledger.h"
+
+#include "control/master/ledger_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { SCHEMA_VERSION = 1, BUSY_MS = 2000 };
+
+static const char schema_sql[] =
+	"CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
+	"INSERT INTO meta VALUES ('term', 0), ('last_order', 0);"
+
+	"CREATE TABLE sites(name TEXT PRIMARY KEY, label TEXT NOT NULL,"
+	" cap_bps INTEGER NOT NULL) WITHOUT ROWID;"
+
+	"CREATE TABLE edges(site TEXT, name TEXT, mgmt_address TEXT NOT NULL,"
+	" program TEXT NOT NULL, last_seen_ms INTEGER NOT NULL,"
+	" PRIMARY KEY(site, name)) WITHOUT ROWID;"
+
+	"CREATE TABLE orders(id INTEGER PRIMARY KEY, state INTEGER NOT NULL,"
+	" from_site TEXT NOT NULL, to_site TEXT NOT NULL, class INTEGER NOT NULL,"
+	" deadline_ms INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+	" finished_ms INTEGER NOT NULL, objects INTEGER NOT NULL,"
+	" committed INTEGER NOT NULL, existed INTEGER NOT NULL, failed INTEGER NOT NULL,"
+	" bytes INTEGER NOT NULL, next_attempt INTEGER NOT NULL,"
+	" canceled INTEGER NOT NULL, text TEXT NOT NULL, idempotency TEXT UNIQUE);"
+	"CREATE INDEX orders_by_state ON orders(state, finished_ms);"
+
+	"CREATE TABLE objects(order_id INTEGER, idx INTEGER, status INTEGER NOT NULL,"
+	" attempts INTEGER NOT NULL, shipment INTEGER NOT NULL, length INTEGER NOT NULL,"
+	" tenant BLOB NOT NULL, key BLOB NOT NULL, PRIMARY KEY(order_id, idx)) WITHOUT ROWID;"
+
+	"CREATE TABLE shipments(order_id INTEGER, attempt INTEGER, from_edge TEXT NOT NULL,"
+	" to_edge TEXT NOT NULL, members BLOB NOT NULL,"
+	" PRIMARY KEY(order_id, attempt)) WITHOUT ROWID;"
+
+	"PRAGMA user_version=1;";
+
+static const char *const statement_sql[STMT_COUNT] = {
+#define LEDGER_STATEMENT_SQL(name, sql) [STMT_##name] = (sql),
+	LEDGER_STATEMENTS(LEDGER_STATEMENT_SQL)
+#undef LEDGER_STATEMENT_SQL
+};
+
+const char *ledger_error(struct ledger *l)
+{
+	return l->error[0] != '\0' ? l->error : sqlite3_errmsg(l->db);
+}
+
+static int failed(struct ledger *l)
+{
+	snprintf(l->error, sizeof(l->error), "%s", sqlite3_errmsg(l->db));
+	return -EIO;
+}
+
+sqlite3_stmt *ledger_stmt(struct ledger *l, enum ledger_statement which)
+{
+	sqlite3_reset(l->stmts[which]);
+	sqlite3_clear_bindings(l->stmts[which]);
+	return l->stmts[which];
+}
+
+int ledger_run(struct ledger *l, sqlite3_stmt *s)
+{
+	int rc;
+
+	while ((rc = sqlite3_step(s)) == SQLITE_ROW)
+		;
+	if (rc != SQLITE_DONE)
+		failed(l);
+	sqlite3_reset(s);
+	return rc == SQLITE_DONE ? 0 : -EIO;
+}
+
+int ledger_row(struct ledger *l, sqlite3_stmt *s)
+{
+	int rc = sqlite3_step(s);
+
+	if (rc == SQLITE_ROW)
+		return 1;
+	if (rc != SQLITE_DONE)
+		failed(l);
+	sqlite3_reset(s);
+	return rc == SQLITE_DONE ? 0 : -EIO;
+}
+
+const char *ledger_text(sqlite3_stmt *s, int column)
+{
+	const unsigned char *text = sqlite3_column_text(s, column);
+
+	return text != NULL ? (const char *)text : "";
+}
+
+/*
+ * ---- opening
+ * -------------------------------------------------------------------------------------
+ */
+
+static int take_lock(struct ledger *l, const char *path, char *err, size_t err_len)
+{
+	char lock[PATH_MAX];
+	int rc = 0;
+
+	if ((size_t)snprintf(lock, sizeof(lock), "%s.lock", path) >= sizeof(lock)) {
+		snprintf(err, err_len, "%s: path too long", path);
+		return -ENAMETOOLONG;
+	}
+	l->lock_fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (l->lock_fd < 0 || flock(l->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
+		snprintf(err, err_len, "%s: %s", lock,
+			rc == -EBUSY ? "another strait-master uses this ledger" : strerror(-rc));
+	}
+	return rc;
+}
+
+static int exec(struct ledger *l, const char *sql)
+{
+	return sqlite3_exec(l->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : failed(l);
+}
+
+static int pragma_number(struct ledger *l, const char *sql, int64_t *out)
+{
+	sqlite3_stmt *s;
+	int rc = -EIO;
+
+	if (sqlite3_prepare_v2(l->db, sql, -1, &s, NULL) != SQLITE_OK)
+		return failed(l);
+	if (sqlite3_step(s) == SQLITE_ROW) {
+		*out = sqlite3_column_int64(s, 0);
+		rc = 0;
+	} else {
+		failed(l);
+	}
+	sqlite3_finalize(s);
+	return rc;
+}
+
+static int open_schema(struct ledger *l, const char *path, char *err, size_t err_len)
+{
+	int64_t version;
+	int rc;
+
+	rc = exec(l,
+		"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF;");
+	if (rc == 0)
+		rc = pragma_number(l, "PRAGMA user_version", &version);
+	if (rc == 0 && version > SCHEMA_VERSION) {
+		snprintf(err, err_len,
+			"%s: written by a newer strait-master (schema %lld, this one knows %d)",
+			path, (long long)version, SCHEMA_VERSION);
+		return -EPROTO;
+	}
+	if (rc == 0 && version == 0) {
+		rc = exec(l, "BEGIN IMMEDIATE");
+		if (rc == 0)
+			rc = exec(l, schema_sql);
+		if (rc == 0)
+			rc = exec(l, "COMMIT");
+	}
+	for (int i = 0; rc == 0 && i < STMT_COUNT; i++)
+		if (sqlite3_prepare_v3(l->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+			    &l->stmts[i], NULL) != SQLITE_OK)
+			rc = failed(l);
+	if (rc != 0)
+		snprintf(err, err_len, "%s: %s", path, ledger_error(l));
+	return rc;
+}
+
+struct ledger *ledger_open(const char *path, char *err, size_t err_len)
+{
+	struct ledger *l = calloc(1, sizeof(*l));
+	int rc, fd;
+
+	if (l == NULL) {
+		snprintf(err, err_len, "out of memory");
+		return NULL;
+	}
+	l->lock_fd = -1;
+	rc = take_lock(l, path, err, err_len);
+	if (rc == 0) {
+		/* SQLite would create it with the umask's mode */
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (fd < 0) {
+			rc = -errno;
+			snprintf(err, err_len, "%s: %s", path, strerror(-rc));
+		} else {
+			close(fd);
+		}
+	}
+	if (rc == 0 &&
+		sqlite3_open_v2(path, &l->db,
+			SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			NULL) != SQLITE_OK) {
+		rc = -EIO;
+		snprintf(err, err_len, "%s: %s", path, sqlite3_errmsg(l->db));
+	}
+	if (rc == 0) {
+		sqlite3_busy_timeout(l->db, BUSY_MS);
+		rc = open_schema(l, path, err, err_len);
+	}
+	if (rc == 0)
+		return l;
+	ledger_close(l);
+	errno = -rc;
+	return NULL;
+}
+
+void ledger_close(struct ledger *l)
+{
+	if (l == NULL)
+		return;
+	for (int i = 0; i < STMT_COUNT; i++)
+		sqlite3_finalize(l->stmts[i]);
+	sqlite3_close(l->db);
+	if (l->lock_fd >= 0)
+		close(l->lock_fd);
+	free(l);
+}
+
+int ledger_next_term(struct ledger *l, uint64_t min_term, uint64_t *term)
+{
+	char sql[128];
+	int64_t value = 0;
+	int rc;
+
+	snprintf(sql, sizeof(sql),
+		"UPDATE meta SET value = max(value + 1, %lld) WHERE name = 'term'",
+		(long long)min_term);
+	rc = exec(l, sql);
+	if (rc == 0)
+		rc = pragma_number(l, "SELECT value FROM meta WHERE name = 'term'", &value);
+	*term = (uint64_t)value;
+	return rc;
+}
+
+/*
+ * ---- writing
+ * ---------------------------------------------------------------------------------------
+ */
+
+int ledger_begin(struct ledger *l)
+{
+	l->error[0] = '\0';
+	return ledger_run(l, ledger_stmt(l, STMT_BEGIN));
+}
+
+int ledger_commit(struct ledger *l)
+{
+	return ledger_run(l, ledger_stmt(l, STMT_COMMIT));
+}
+
+void ledger_rollback(struct ledger *l)
+{
+	char keep[sizeof(l->error)];
+
+	if (sqlite3_get_autocommit(l->db))
+		return; /* the error ended the transaction already */
+	memcpy(keep, l->error, sizeof(keep));
+	ledger_run(l, ledger_stmt(l, STMT_ROLLBACK));
+	memcpy(l->error, keep, sizeof(keep));
+}
+
+static int put_object(struct ledger *l, const struct order *o, const struct order_object *obj)
+{
+	sqlite3_stmt *s = ledger_stmt(l, o->stored ? STMT_OBJECT_UPDATE : STMT_OBJECT_INSERT);
+
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)o->id);
+	sqlite3_bind_int64(s, 2, obj - o->objects);
+	sqlite3_bind_int(s, 3, obj->status);
+	sqlite3_bind_int(s, 4, obj->attempts);
+	sqlite3_bind_int64(s, 5, obj->last_shipment);
+	sqlite3_bind_int64(s, 6, (sqlite3_int64)obj->length);
+	if (!o->stored) {
+		sqlite3_bind_blob(s, 7, obj->name, obj->tenant_len, SQLITE_STATIC);
+		sqlite3_bind_blob(s, 8, obj->name + obj->tenant_len, obj->key_len, SQLITE_STATIC);
+	}
+	return ledger_run(l, s);
+}
+
+static int put_shipment(struct ledger *l, const struct shipment *sh)
+{
+	sqlite3_stmt *s =
+		ledger_stmt(l, sh->open > 0 ? STMT_SHIPMENT_INSERT : STMT_SHIPMENT_DELETE);
+
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)sh->order->id);
+	sqlite3_bind_int64(s, 2, sh->attempt);
+	if (sh->open > 0) {
+		sqlite3_bind_text(s, 3, sh->from_edge, -1, SQLITE_STATIC);
+		sqlite3_bind_text(s, 4, sh->to_edge, -1, SQLITE_STATIC);
+		sqlite3_bind_blob(s, 5, sh->members, (int)(sh->count * sizeof(*sh->members)),
+			SQLITE_STATIC);
+	}
+	return ledger_run(l, s);
+}
+
+static int put_row(struct ledger *l, const struct order *o)
+{
+	sqlite3_stmt *s = ledger_stmt(l, o->stored ? STMT_ORDER_UPDATE : STMT_ORDER_INSERT);
+
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)o->id);
+	sqlite3_bind_int(s, 2, (int)o->state);
+	sqlite3_bind_int64(s, 8, (sqlite3_int64)o->finished_ms);
+	sqlite3_bind_int64(s, 10, o->committed);
+	sqlite3_bind_int64(s, 11, o->existed);
+	sqlite3_bind_int64(s, 12, o->failed);
+	sqlite3_bind_int64(s, 13, (sqlite3_int64)o->committed_bytes);
+	sqlite3_bind_int64(s, 14, o->next_attempt);
+	sqlite3_bind_int(s, 15, o->canceled);
+	sqlite3_bind_text(s, 16, o->text, -1, SQLITE_STATIC);
+	if (!o->stored) {
+		sqlite3_bind_text(s, 3, o->from_site, -1, SQLITE_STATIC);
+		sqlite3_bind_text(s, 4, o->to_site, -1, SQLITE_STATIC);
+		sqlite3_bind_int(s, 5, o->class);
+		sqlite3_bind_int64(s, 6, (sqlite3_int64)o->deadline_ms);
+		sqlite3_bind_int64(s, 7, (sqlite3_int64)o->created_ms);
+		sqlite3_bind_int64(s, 9, o->count);
+		if (o->idempotency[0] != '\0')
+			sqlite3_bind_text(s, 17, o->idempotency, -1, SQLITE_STATIC);
+	}
+	return ledger_run(l, s);
+}
+
+int ledger_order_put(struct ledger *l, const struct order *o)
+{
+	const struct order_object *obj;
+	const struct shipment *sh;
+	sqlite3_stmt *s;
+	int rc = put_row(l, o);
+
+	if (rc == 0 && !o->stored) { /* numbers are not used again, even after pruning */
+		s = ledger_stmt(l, STMT_LAST_ORDER_PUT);
+		sqlite3_bind_int64(s, 1, (sqlite3_int64)o->id);
+		rc = ledger_run(l, s);
+	}
+	for (obj = o->dirty_objects; rc == 0 && obj != NULL; obj = obj->next_dirty)
+		rc = put_object(l, o, obj);
+	TAILQ_FOREACH(sh, &o->shipments, of_order)
+		if (rc == 0 && sh->dirty)
+			rc = put_shipment(l, sh);
+	return rc;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/orders/orderbook.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What must survive the master: term, sites, edges seen, orders with their objects and open
+ * shipments. One SQLite file in WAL mode, synchronous=FULL: what a commit returned for is there
+ * after kill -9 and after power loss. A lock file beside it keeps a second master out; reading it
+ * with sqlite3 while the master runs is fine.
+ *
+ * One thread. Calls block on the disk: about 2 ms a commit.
+ */
+
+struct ledger;
+
+/**
+ * Open or create path (mode 0600). NULL + errno + err: EBUSY another master has it, EPROTO newer
+ * schema.
+ */
+struct ledger *ledger_open(const char *path, char *err, size_t err_len);
+void ledger_close(struct ledger *l);
+/** Why the last call failed. */
+const char *ledger_error(struct ledger *l);
+
+/** Raise the term by one, to min_term at least, durably. 0 or -EIO. */
+int ledger_next_term(struct ledger *l, uint64_t min_term, uint64_t *term);
+
+/*
+ * ---- one transaction of changes: begin, put.., commit. Anything that fails: rollback. 0 or
+ * -EIO. ----
+ */
+
+int ledger_begin(struct ledger *l);
+int ledger_commit(struct ledger *l);
+void ledger_rollback(struct ledger *l);
+/** The order's row and everything dirty below it. */
+int ledger_order_put(struct ledger *l, const struct order *o);
+
+/** Load every unfinished order into an empty book. 0 or -EIO + err. */
+int ledger_restore(struct ledger *l, struct orderbook *b, uint64_t now_ms, char *err,
+	size_t err_len);
+/** Highest order number ever used. */
+uint64_t ledger_last_order(struct ledger *l);
+
+/*
+ * ---- each a transaction of its own
+ * ----------------------------------------------------------------
+ */
+
+struct ledger_site {
+	const char *name, *label;
+	uint64_t cap_bps;
+};
+int ledger_site_put(struct ledger *l, const struct ledger_site *s);
+/** 0, -ENOENT, -EIO. */
+int ledger_site_del(struct ledger *l, const char *name);
+int ledger_sites(struct ledger *l, void (*cb)(const struct ledger_site *s, void *ctx), void *ctx);
+
+struct ledger_edge {
+	const char *site, *name, *mgmt_address, *program;
+	uint64_t last_seen_ms;
+};
+int ledger_edge_put(struct ledger *l, const struct ledger_edge *e);
+int ledger_edges(struct ledger *l, void (*cb)(const struct ledger_edge *e, void *ctx), void *ctx);
+
+/*
+ * ---- finished orders, for people
+ * ------------------------------------------------------------------
+ */
+
+struct ledger_order {
+	uint64_t id, created_ms, finished_ms, deadline_ms, bytes;
+	const char *from_site, *to_site, *text;
+	unsigned int class, state;
+	uint32_t objects, committed, existed, failed;
+};
+/** Newest first. */
+int ledger_orders(struct ledger *l, uint32_t limit,
+	void (*cb)(const struct ledger_order *o, void *ctx), void *ctx);
+/** 0, -ENOENT, -EIO. */
+int ledger_order(struct ledger *l, uint64_t id, void (*cb)(const struct ledger_order *o, void *ctx),
+	void *ctx);
+
+struct ledger_object {
+	const void *key, *tenant;
+	size_t key_len, tenant_len;
+	unsigned int status;
+	uint64_t length;
+};
+int ledger_objects(struct ledger *l, uint64_t order,
+	void (*cb)(const struct ledger_object *o, void *ctx), void *ctx);
+/** Order submitted with this key; 0: none. */
+uint64_t ledger_idempotent(struct ledger *l, const char *key);
+/** Orders by state. */
+int ledger_counts(struct ledger *l, uint64_t counts[static ORDER_STATE_COUNT]);
+/** Delete some orders finished before; returns how many, 0 when there are no more, or -EIO. */
+int ledger_prune(struct ledger *l, uint64_t before_ms);

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/master/ledger.h"
+
+#include <sqlite3.h>
+
+/* Shared by ledger.c (opening, transactions, writing), ledger_restore.c and ledger_query.c. */
+
+/*
+ *   X(name, sql)
+ */
+#define LEDGER_STATEMENTS(X)                                                                       \
+	X(BEGIN, "BEGIN IMMEDIATE")                                                                \
+	X(COMMIT, "COMMIT")                                                                        \
+	X(ROLLBACK, "ROLLBACK")                                                                    \
+	X(ORDER_INSERT,                                                                            \
+		"INSERT INTO orders(id, state, from_site, to_site, class, "                        \
+		"deadline_ms, created_ms, finished_ms, objects, committed, existed, "              \
+		"failed, bytes, next_attempt, canceled, text, idempotency) VALUES "                \
+		"(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)")                    \
+	X(ORDER_UPDATE,                                                                            \
+		"UPDATE orders SET state=?2, finished_ms=?8, committed=?10, "                      \
+		"existed=?11, failed=?12, bytes=?13, next_attempt=?14, canceled=?15, "             \
+		"text=?16 WHERE id=?1")                                                            \
+	X(OBJECT_INSERT,                                                                           \
+		"INSERT INTO objects(order_id, idx, status, attempts, shipment, "                  \
+		"length, tenant, key) VALUES (?1,?2,?3,?4,?5,?6,?7,?8)")                           \
+	X(OBJECT_UPDATE,                                                                           \
+		"UPDATE objects SET status=?3, attempts=?4, shipment=?5, length=?6 "               \
+		"WHERE order_id=?1 AND idx=?2")                                                    \
+	X(SHIPMENT_INSERT,                                                                         \
+		"INSERT OR REPLACE INTO shipments(order_id, attempt, from_edge, "                  \
+		"to_edge, members) VALUES (?1,?2,?3,?4,?5)")                                       \
+	X(SHIPMENT_DELETE, "DELETE FROM shipments WHERE order_id=?1 AND attempt=?2")               \
+	X(RESTORE_ORDERS,                                                                          \
+		"SELECT id, state, from_site, to_site, class, deadline_ms, "                       \
+		"created_ms, objects, next_attempt, canceled, text, idempotency FROM "             \
+		"orders WHERE state < 2 ORDER BY id")                                              \
+	X(RESTORE_OBJECTS,                                                                         \
+		"SELECT idx, status, attempts, shipment, length, tenant, key FROM "                \
+		"objects WHERE order_id=?1 ORDER BY idx")                                          \
+	X(RESTORE_SHIPMENTS,                                                                       \
+		"SELECT attempt, from_edge, to_edge, members FROM shipments WHERE "                \
+		"order_id=?1 ORDER BY attempt")                                                    \
+	X(SITE_PUT,                                                                                \
+		"INSERT INTO sites(name, label, cap_bps) VALUES (?1,?2,?3) ON "                    \
+		"CONFLICT(name) DO UPDATE SET label=excluded.label, "                              \
+		"cap_bps=excluded.cap_bps")                                                        \
+	X(SITE_DEL, "DELETE FROM sites WHERE name=?1")                                             \
+	X(SITES, "SELECT name, label, cap_bps FROM sites ORDER BY name")                           \
+	X(EDGE_PUT,                                                                                \
+		"INSERT INTO edges(site, name, mgmt_address, program, last_seen_ms) "              \
+		"VALUES (?1,?2,?3,?4,?5) ON CONFLICT(site, name) DO UPDATE SET "                   \
+		"mgmt_address=excluded.mgmt_address, program=excluded.program, "                   \
+		"last_seen_ms=excluded.last_seen_ms")                                              \
+	X(EDGES,                                                                                   \
+		"SELECT site, name, mgmt_address, program, last_seen_ms FROM edges "               \
+		"ORDER BY site, name")                                                             \
+	X(ORDERS,                                                                                  \
+		"SELECT id, created_ms, finished_ms, deadline_ms, bytes, from_site, "              \
+		"to_site, text, class, state, objects, committed, existed, failed "                \
+		"FROM orders ORDER BY id DESC LIMIT ?1")                                           \
+	X(ORDER,                                                                                   \
+		"SELECT id, created_ms, finished_ms, deadline_ms, bytes, from_site, "              \
+		"to_site, text, class, state, objects, committed, existed, failed "                \
+		"FROM orders WHERE id=?1")                                                         \
+	X(OBJECTS,                                                                                 \
+		"SELECT key, tenant, status, length FROM objects WHERE order_id=?1 "               \
+		"ORDER BY idx")                                                                    \
+	X(IDEMPOTENT, "SELECT id FROM orders WHERE idempotency=?1")                                \
+	X(COUNTS, "SELECT state, count(*) FROM orders GROUP BY state")                             \
+	X(LAST_ORDER, "SELECT value FROM meta WHERE name='last_order'")                            \
+	X(LAST_ORDER_PUT, "UPDATE meta SET value=max(value, ?1) WHERE name='last_order'")          \
+	X(PRUNE_ONE, "SELECT id FROM orders WHERE state >= 2 AND finished_ms < ?1 LIMIT 1")        \
+	X(PRUNE_OBJECTS, "DELETE FROM objects WHERE order_id=?1")                                  \
+	X(PRUNE_SHIPMENTS, "DELETE FROM shipments WHERE order_id=?1")                              \
+	X(PRUNE_ORDER, "DELETE FROM orders WHERE id=?1")
+
+enum ledger_statement {
+#define LEDGER_STATEMENT_ENUM(name, sql) STMT_##name,
+	LEDGER_STATEMENTS(LEDGER_STATEMENT_ENUM)
+#undef LEDGER_STATEMENT_ENUM
+		STMT_COUNT
+};
+
+struct ledger {
+	sqlite3 *db;
+	sqlite3_stmt *stmts[STMT_COUNT];
+	int lock_fd;
+	char error[256];
+};
+
+/** A statement, reset and without bindings. */
+sqlite3_stmt *ledger_stmt(struct ledger *l, enum ledger_statement which);
+/** Run to the end, reset. 0 or -EIO. */
+int ledger_run(struct ledger *l, sqlite3_stmt *s);
+/** Next row: 1, 0 at the end, -EIO. */
+int ledger_row(struct ledger *l, sqlite3_stmt *s);
+/** Text of a column, never NULL. */
+const char *ledger_text(sqlite3_stmt *s, int column);

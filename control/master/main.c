@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/log.h"
+#include "control/master/master.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+	"Usage: strait-master --config FILE [options]\n"
+	"\n"
+	"The inter-dc master: edges register with it, operators give it orders (straitctl).\n"
+	"\n"
+	"  -c, --config FILE          configuration, YAML (see below)\n"
+	"      --check-config         read the configuration, say whether it is right, exit\n"
+	"      --print-effective-config  print it with defaults filled in, exit\n"
+	"      --min-term N           begin with term N or a higher one: after a lost ledger,\n"
+	"                             when edges say they have obeyed a higher term\n"
+	"      --log-level LEVEL      error, warn, info or debug; instead of the configuration's\n"
+	"      --version\n"
+	"  -h, --help\n"
+	"\n"
+	"Configuration:\n"
+	"  listen: 0.0.0.0:7400\n"
+	"  tls: { ca: ca.pem, cert: master.pem, key: master.key }   # see straitctl pki\n"
+	"  insecure_loopback: false   # true instead of tls: no protection, 127.0.0.0/8 only\n"
+	"  ledger: /var/lib/strait/master.db\n"
+	"  sites:                     # more with straitctl site add\n"
+	"    - { name: a, label: eu, cap: 10G }\n"
+	"  links:                     # caps of single directions\n"
+	"    - { from: a, to: b, cap: 1G }\n"
+	"  report_interval: 1s\n"
+	"  keep_finished: 7d\n"
+	"  log_level: info\n"
+	"\n"
+	"SIGTERM stops, SIGHUP reloads sites, links and certificates. Orders survive any stop.\n"
+	"Exit status: 0 stopped as asked, 1 failed, 2 wrong use or configuration.\n";
+
+enum { OPT_CHECK = 256, OPT_PRINT, OPT_MIN_TERM, OPT_LOG_LEVEL, OPT_VERSION };
+
+static const struct option options[] = {
+	{ "config", required_argument, NULL, 'c' },
+	{ "check-config", no_argument, NULL, OPT_CHECK },
+	{ "print-effective-config", no_argument, NULL, OPT_PRINT },
+	{ "min-term", required_argument, NULL, OPT_MIN_TERM },
+	{ "log-level", required_argument, NULL, OPT_LOG_LEVEL },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int wrong_use(const char *text)
+{
+	fprintf(stderr, "strait-master: %s\nTry strait-master --help.\n", text);
+	return 2;
+}
+
+static int parse_term(const char *text, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	if (errno != 0 || *end != '\0' || *text < '0' || *text > '9' || *out > INT64_MAX)
+		return -EINVAL;
+	return 0;
+}
+
+static int print_config(struct master_config *cfg)
+{
+	char *text = master_config_print(cfg);
+
+	if (text == NULL)
+		return 1;
+	fputs(text, stdout);
+	free(text);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct master_options opt = { 0 };
+	bool check = false, print = false;
+	const char *level_name = NULL;
+	struct master_config *cfg;
+	enum log_level level;
+	char err[512];
+	int o, rc = 0;
+
+	while ((o = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		switch (o) {
+		case 'c':
+			opt.config = optarg;
+			break;
+		case OPT_CHECK:
+			check = true;
+			break;
+		case OPT_PRINT:
+			print = true;
+			break;
+		case OPT_MIN_TERM:
+			if (parse_term(optarg, &opt.min_term) != 0)
+				return wrong_use("--min-term needs a number");
+			break;
+		case OPT_LOG_LEVEL:
+			level_name = optarg;
+			break;
+		case OPT_VERSION:
+			puts(MASTER_PROGRAM);
+			return 0;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		default:
+			return wrong_use("unknown option");
+		}
+	}
+	if (optind < argc)
+		return wrong_use("unexpected argument");
+	if (opt.config == NULL)
+		return wrong_use("--config FILE is needed");
+	cfg = master_config_load(opt.config, err, sizeof(err));
+	if (cfg == NULL) {
+		fprintf(stderr, "strait-master: %s\n", err);
+		return 2;
+	}
+	if (log_level_parse(level_name != NULL ? level_name : cfg->log_level, &level) != 0) {
+		master_config_free(cfg);
+		return wrong_use("--log-level must be error, warn, info or debug");
+	}
+	log_set_level(level);
+	if (check || print) {
+		rc = print ? print_config(cfg) : 0;
+		if (check)
+			fprintf(stderr, "%s: ok\n", opt.config);
+		master_config_free(cfg);
+		return rc;
+	}
+	return master_run(&opt, cfg) == 0 ? 0 : 1;
+}

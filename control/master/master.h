@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/master/ledger.h"
+#include "control/master/master_config.h"
+#include "control/orders/orderbook.h"
+#include "control/rpc/rpc.h"
+#include "control/rpc/strait.pb-c.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+/*
+ * strait-master in the inter-dc role, put together of
+ *
+ *   master.c      the loop: timers, commit cycle, start and stop
+ *   sites.c       what sites, links and edges there are
+ *   clients.c     connections: who may do what
+ *   edges.c       messages of edges: registration, results, reports; shipments to them
+ *   operators.c   requests of straitctl
+ *   view.c        orders, sites and edges as messages for people
+ *
+ * Whatever happens to an order happens in the order book first; master_changed() then has it
+ * committed within MASTER_COMMIT_MS, and only after the commit are edges and operators told. One
+ * thread.
+ */
+
+enum {
+	MASTER_COMMIT_MS = 10,       /* changes of this long share a commit */
+	MASTER_TICK_MS = 100,        /* deadlines and retries */
+	MASTER_WATCH_MS = 500,       /* between replies to ORDER_WATCH */
+	MASTER_EDGE_LOST_MS = 60000, /* then another edge of the site takes over */
+	MASTER_ORDERS_LIVE_MAX = 65536,
+	MASTER_VERSION = 1, /* of the control protocol */
+};
+
+#define MASTER_PROGRAM "strait-master 0.1.0"
+
+struct master;
+
+struct site {
+	TAILQ_ENTRY(site) entry;
+	char name[ORDERBOOK_SITE_MAX], label[128];
+	uint64_t cap_bps;
+	bool configured, stored; /* by the file, by `straitctl site add` */
+};
+
+struct edge {
+	TAILQ_ENTRY(edge) entry; /* by site, then name */
+	char site[ORDERBOOK_SITE_MAX], name[ORDERBOOK_SITE_MAX];
+	char mgmt_address[256], program[64];
+	struct client *client; /* NULL: not connected */
+	uint64_t since_ms, last_seen_ms, down_ns;
+	Strait__EdgeReport *report; /* NULL: none yet */
+};
+
+/* A result message whose acknowledgement waits for the commit. */
+struct pending_ack {
+	uint64_t wire;
+	uint32_t next;
+};
+
+struct client {
+	LIST_ENTRY(client) entry;
+	struct master *master;
+	struct rpc_conn *conn;
+	/* role edge */
+	struct edge *edge; /* NULL until it registered */
+	struct pending_ack *acks;
+	size_t nacks, acks_room;
+	/* role operator */
+	uint64_t await_order; /* answer when the commit is done; 0: nothing */
+	uint64_t watch_order; /* 0: none */
+};
+
+struct master {
+	struct event_base *base;
+	struct master_config *cfg;
+	const char *cfg_path;
+	struct rpc_tls *tls;
+	struct rpc_listener *listener;
+	struct ledger *ledger;
+	struct orderbook *book;
+	struct event *commit_timer, *tick_timer, *watch_timer;
+	struct signals *signals;
+	TAILQ_HEAD(, site) sites;
+	TAILQ_HEAD(, edge) edges;
+	LIST_HEAD(, client) clients;
+	uint64_t term, started_ns;
+	bool commit_wanted, stopping;
+	char ledger_trouble[256]; /* "": commits work */
+};
+
+/* ---- master.c ---- */
+
+struct master_options {
+	const char *config;
+	uint64_t min_term;
+};
+
+/** Run until SIGTERM. 0 or -errno; reasons are logged. */
+int master_run(const struct master_options *opt, struct master_config *cfg);
+/** Have everything committed soon. */
+void master_changed(struct master *m);
+
+/* ---- sites.c ---- */
+
+struct site *site_find(struct master *m, const char *name);
+/** The site, new or changed. NULL: out of memory. */
+struct site *site_put(struct master *m, const char *name, const char *label, uint64_t cap_bps);
+void site_remove(struct master *m, struct site *s);
+struct edge *edge_find(struct master *m, const char *site, const char *name);
+struct edge *edge_put(struct master *m, const char *site, const char *name);
+/** Load sites and edges of configuration and ledger. */
+int sites_load(struct master *m);
+/** Sites of a new configuration in place of the old one's. */
+void sites_configure(struct master *m);
+void sites_free(struct master *m);
+/** A connected edge of the site, for orderbook_plan(); ctx is the master. */
+const char *sites_edge(void *ctx, const char *site);
+/** Cap from site to site: of the link, else the lower one of both sites; 0: none. */
+uint64_t sites_cap(struct master *m, const char *from, const char *to);
+
+/* ---- clients.c ---- */
+
+extern const struct rpc_handler client_handler;
+void clients_close(struct master *m);
+
+/* ---- edges.c ---- */
+
+int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t len);
+void edge_disconnected(struct client *c);
+/** After a commit: tell edges of new and canceled shipments of this order. */
+void edges_tell(struct master *m, const struct order *o);
+/** After a commit: acknowledge results. */
+void edges_acknowledge(struct master *m);
+/** Give up on edges that are gone where another one could do their work. */
+void edges_failover(struct master *m);
+
+/* ---- operators.c ---- */
+
+int operator_message(struct client *c, uint16_t type, const uint8_t *body, size_t len);
+/** After a commit: answer what waited for it. */
+void operators_committed(struct master *m);
+/** Progress to those who watch. */
+void operators_watch(struct master *m);
+
+/* ---- view.c ---- */
+
+/* A reply under construction; everything in it is freed at once. */
+struct view {
+	Strait__Reply reply;
+	char text[256];
+	bool failed; /* out of memory */
+};
+
+void view_init(struct view *v);
+void view_fini(struct view *v);
+void view_fail(struct view *v, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/** Live or from the ledger, with objects. 0, -ENOENT, -EIO. */
+int view_order(struct view *v, struct master *m, uint64_t id, bool with_objects);
+int view_orders(struct view *v, struct master *m, uint32_t limit);
+void view_site(struct view *v, struct master *m, const struct site *s);
+void view_edge(struct view *v, const struct edge *e);
+void view_counter(struct view *v, const char *name, uint64_t value);

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/master/master_config.h"
+
+#include "control/base/config.h"
+#include "control/base/log.h"
+#include "control/base/name.h"
+#include "control/base/units.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STRING(field, type, flags)                                                                 \
+	CYAML_FIELD_STRING_PTR(#field, CYAML_FLAG_POINTER | (flags), type, field, 1, 4096)
+#define NEEDED   CYAML_FLAG_DEFAULT
+#define OPTIONAL CYAML_FLAG_OPTIONAL
+
+static const cyaml_schema_field_t tls_fields[] = {
+	STRING(ca, struct master_tls_files, NEEDED),
+	STRING(cert, struct master_tls_files, NEEDED),
+	STRING(key, struct master_tls_files, NEEDED),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t site_fields[] = {
+	STRING(name, struct master_site_config, NEEDED),
+	STRING(label, struct master_site_config, OPTIONAL),
+	STRING(cap, struct master_site_config, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t link_fields[] = {
+	STRING(from, struct master_link_config, NEEDED),
+	STRING(to, struct master_link_config, NEEDED),
+	STRING(cap, struct master_link_config, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t site_value = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct master_site_config, site_fields),
+};
+
+static const cyaml_schema_value_t link_value = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct master_link_config, link_fields),
+};
+
+static const cyaml_schema_field_t fields[] = {
+	STRING(listen, struct master_config, OPTIONAL),
+	STRING(ledger, struct master_config, NEEDED),
+	CYAML_FIELD_MAPPING_PTR("tls", CYAML_FLAG_POINTER | OPTIONAL, struct master_config, tls,
+		tls_fields),
+	CYAML_FIELD_BOOL("insecure_loopback", OPTIONAL, struct master_config, insecure_loopback),
+	CYAML_FIELD_SEQUENCE("sites", CYAML_FLAG_POINTER | OPTIONAL, struct master_config, sites,
+		&site_value, 0, 65536),
+	CYAML_FIELD_SEQUENCE("links", CYAML_FLAG_POINTER | OPTIONAL, struct master_config, links,
+		&link_value, 0, 65536),
+	STRING(report_interval, struct master_config, OPTIONAL),
+	STRING(keep_finished, struct master_config, OPTIONAL),
+	STRING(log_level, struct master_config, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct master_config, fields),
+};
+
+static int default_to(char **field, const char *value)
+{
+	if (*field == NULL)
+		*field = cyaml_mem(NULL, NULL, strlen(value) + 1);
+	else
+		return 0;
+	if (*field == NULL)
+		return -ENOMEM;
+	strcpy(*field, value);
+	return 0;
+}
+
+static const struct master_site_config *find_site(const struct master_config *cfg, const char *name)
+{
+	for (unsigned int i = 0; i < cfg->sites_count; i++)
+		if (strcmp(cfg->sites[i].name, name) == 0)
+			return &cfg->sites[i];
+	return NULL;
+}
+
+static int check_sites(struct master_config *cfg, const char *path, char *err, size_t err_len)
+{
+	char where[64], why[200];
+
+	for (unsigned int i = 0; i < cfg->sites_count; i++) {
+		struct master_site_config *s = &cfg->sites[i];
+
+		snprintf(where, sizeof(where), "sites[%u].name", i);
+		if (name_check("site", s->name, why, sizeof(why)) != 0)
+			return config_fail(err, err_len, path, where, "%s", why);
+		if (find_site(cfg, s->name) != s)
+			return config_fail(err, err_len, path, where, "site %s is listed twice",
+				s->name);
+		snprintf(where, sizeof(where), "sites[%u].cap", i);
+		if (s->cap != NULL && units_parse_rate(s->cap, &s->cap_bps, why, sizeof(why)) != 0)
+			return config_fail(err, err_len, path, where, "%s", why);
+	}
+	return 0;
+}
+
+static int check_links(struct master_config *cfg, const char *path, char *err, size_t err_len)
+{
+	char where[64], why[200];
+
+	for (unsigned int i = 0; i < cfg->links_count; i++) {
+		struct master_link_config *l = &cfg->links[i];
+		const char *const ends[] = { l->from, l->to };
+
+		for (int e = 0; e < 2; e++) {
+			snprintf(where, sizeof(where), "links[%u].%s", i, e == 0 ? "from" : "to");
+			if (name_check("site", ends[e], why, sizeof(why)) != 0)
+				return config_fail(err, err_len, path, where, "%s", why);
+		}
+		if (strcmp(l->from, l->to) == 0)
+			return config_fail(err, err_len, path, where,
+				"a link joins two different sites");
+		snprintf(where, sizeof(where), "links[%u].cap", i);
+		if (l->cap != NULL && units_parse_rate(l->cap, &l->cap_bps, why, sizeof(why)) != 0)
+			return config_fail(err, err_len, path, where, "%s", why);
+	}
+	return 0;
+}
+
+static int check_values(struct master_config *cfg, const char *path, char *err, size_t err_len)
+{
+	enum log_level level;
+	uint64_t ns;
+	char why[200];
+
+	if (units_parse_duration(cfg->report_interval, &ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "report_interval", "%s", why);
+	if (ns < 100000000 || ns > 60000000000)
+		return config_fail(err, err_len, path, "report_interval", "must be 100ms to 60s");
+	cfg->report_ms = ns / 1000000;
+	if (units_parse_duration(cfg->keep_finished, &ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "keep_finished", "%s", why);
+	cfg->keep_finished_ms = ns / 1000000;
+	if (log_level_parse(cfg->log_level, &level) != 0)
+		return config_fail(err, err_len, path, "log_level",
+			"use error, warn, info or debug");
+	if (cfg->insecure_loopback == (cfg->tls != NULL))
+		return config_fail(err, err_len, path, cfg->tls != NULL ? "insecure_loopback" : "",
+			"give either tls: { ca, cert, key } or insecure_loopback: true");
+	if (strchr(cfg->listen, ':') == NULL)
+		return config_fail(err, err_len, path, "listen", "must be HOST:PORT");
+	return 0;
+}
+
+struct master_config *master_config_load(const char *path, char *err, size_t err_len)
+{
+	struct master_config *cfg = NULL;
+	int rc = config_load(path, &schema, (void **)&cfg, err, err_len);
+
+	if (rc == 0 &&
+		(default_to(&cfg->listen, "0.0.0.0:7400") != 0 ||
+			default_to(&cfg->report_interval, "1s") != 0 ||
+			default_to(&cfg->keep_finished, "7d") != 0 ||
+			default_to(&cfg->log_level, "info") != 0)) {
+		snprintf(err, err_len, "out of memory");
+		rc = -ENOMEM;
+	}
+	if (rc == 0)
+		rc = check_values(cfg, path, err, err_len);
+	if (rc == 0)
+		rc = check_sites(cfg, path, err, err_len);
+	if (rc == 0)
+		rc = check_links(cfg, path, err, err_len);
+	if (rc == 0)
+		return cfg;
+	master_config_free(cfg);
+	errno = -rc;
+	return NULL;
+}
+
+void master_config_free(struct master_config *cfg)
+{
+	config_free(&schema, cfg);
+}
+
+char *master_config_print(const struct master_config *cfg)
+{
+	return config_print(&schema, cfg);
+}

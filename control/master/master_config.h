@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The master's configuration file:
+ *
+ *   listen: 0.0.0.0:7400
+ *   tls: { ca: /etc/strait/ca.pem, cert: /etc/strait/master.pem, key: /etc/strait/master.key }
+ *   insecure_loopback: false    # true: no TLS, listen must be in 127.0.0.0/8
+ *   ledger: /var/lib/strait/master.db
+ *   sites:
+ *     - { name: a, label: eu, cap: 10G }
+ *   links:                      # cap of one direction between two sites
+ *     - { from: a, to: b, cap: 1G }
+ *   report_interval: 1s         # 100ms to 60s
+ *   keep_finished: 7d           # how long finished orders can be looked up
+ *   log_level: info
+ *
+ * Caps are bits per second on the line, 0 or absent: no cap of the master.
+ */
+
+struct master_site_config {
+	char *name, *label, *cap;
+	uint64_t cap_bps;
+};
+
+struct master_link_config {
+	char *from, *to, *cap;
+	uint64_t cap_bps;
+};
+
+struct master_tls_files {
+	char *ca, *cert, *key;
+};
+
+/* What libcyaml fills, and values parsed from it. */
+struct master_config {
+	char *listen, *ledger, *report_interval, *keep_finished, *log_level;
+	struct master_tls_files *tls;
+	bool insecure_loopback;
+	struct master_site_config *sites;
+	unsigned int sites_count;
+	struct master_link_config *links;
+	unsigned int links_count;
+	uint64_t report_ms, keep_finished_ms;
+};
+
+/** NULL + errno + err with file and line. */
+struct master_config *master_config_load(const char *path, char *err, size_t err_len);
+void master_config_free(struct master_config *cfg);
+/** As YAML, defaults filled in. malloc'd. */
+char *master_config_print(const struct master_config *cfg);

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/clock.h"
+#include "control/base/log.h"
+#include "control/base/name.h"
+#include "control/master/master.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_DEFAULT = 100, LIST_MAX = 10000 };
+
+static void reply(struct client *c, struct view *v)
+{
+	Strait__Reply small = STRAIT__REPLY__INIT;
+	int rc = v->failed ? -ENOMEM
+			   : rpc_send(c->conn, STRAIT__MSG_TYPE__MSG_REPLY, &v->reply.base);
+
+	if (rc == -EMSGSIZE || rc == -ENOMEM) {
+		small.code = -rc;
+		small.text = rc == -ENOMEM ? "the master is out of memory"
+					   : "the answer is over 64 MiB: ask for less";
+		rpc_send(c->conn, STRAIT__MSG_TYPE__MSG_REPLY, &small.base);
+	}
+	view_fini(v);
+}
+
+static void reply_error(struct client *c, int err, const char *text)
+{
+	struct view v;
+
+	view_init(&v);
+	view_fail(&v, err, "%s", text);
+	reply(c, &v);
+}
+
+/*
+ * ---- sites and edges
+ * -------------------------------------------------------------------------------
+ */
+
+static void status(struct client *c)
+{
+	struct master *m = c->master;
+	uint64_t counts[ORDER_STATE_COUNT];
+	const struct site *s;
+	const struct edge *e;
+	struct view v;
+
+	view_init(&v);
+	v.reply.has_term = v.reply.has_uptime_ms = true;
+	v.reply.term = m->term;
+	v.reply.uptime_ms = (clock_now_ns() - m->started_ns) / 1000000;
+	v.reply.program = MASTER_PROGRAM;
+	TAILQ_FOREACH(s, &m->sites, entry)
+		view_site(&v, m, s);
+	TAILQ_FOREACH(e, &m->edges, entry)
+		view_edge(&v, e);
+	if (ledger_counts(m->ledger, counts) == 0)
+		for (int i = 0; i < ORDER_STATE_COUNT; i++)
+			view_counter(&v, order_state_name((enum order_state)i), counts[i]);
+	if (m->ledger_trouble[0] != '\0')
+		v.reply.text = m->ledger_trouble;
+	reply(c, &v);
+}
+
+static void site_list(struct client *c, const char *name)
+{
+	const struct site *s;
+	struct view v;
+
+	view_init(&v);
+	TAILQ_FOREACH(s, &c->master->sites, entry)
+		if (name == NULL || strcmp(s->name, name) == 0)
+			view_site(&v, c->master, s);
+	if (name != NULL && v.reply.n_sites == 0)
+		view_fail(&v, ENOENT, "no site %.63s", name);
+	reply(c, &v);
+}
+
+static void site_add(struct client *c, const Strait__Request *r)
+{
+	struct ledger_site row = { r->name, r->label, r->cap_bps };
+	struct master *m = c->master;
+	struct site *s;
+	char why[256];
+
+	if (r->name == NULL || name_check("site", r->name, why, sizeof(why)) != 0) {
+		reply_error(c, EINVAL, r->name == NULL ? "name the site" : why);
+		return;
+	}
+	if (r->label != NULL && strlen(r->label) >= sizeof(s->label)) {
+		reply_error(c, EINVAL, "a label has at most 127 bytes");
+		return;
+	}
+	s = site_find(m, r->name);
+	if (s != NULL && s->configured) {
+		reply_error(c, EEXIST,
+			"this site is in the master's configuration file: change it there");
+		return;
+	}
+	if (ledger_site_put(m->ledger, &row) != 0) {
+		reply_error(c, EIO, ledger_error(m->ledger));
+		return;
+	}
+	s = site_put(m, r->name, r->label, r->cap_bps);
+	if (s == NULL) {
+		reply_error(c, ENOMEM, "out of memory");
+		return;
+	}
+	s->stored = true;
+	log_info("master", "site added site=%s by=%s", s->name, rpc_peer(c->conn)->name);
+	site_list(c, r->name);
+}
+
+static const char *site_in_use(struct master *m, const char *name)
+{
+	const struct order *o;
+	const struct edge *e;
+
+	TAILQ_FOREACH(e, &m->edges, entry)
+		if (e->client != NULL && strcmp(e->site, name) == 0)
+			return "an edge of this site is connected: stop it first";
+	for (o = orderbook_first(m->book); o != NULL; o = TAILQ_NEXT(o, live))
+		if (strcmp(o->from_site, name) == 0 || strcmp(o->to_site, name) == 0)
+			return "unfinished orders go from or to this site: cancel them first";
+	return NULL;
+}
+
+static void site_del(struct client *c, const char *name)
+{
+	struct master *m = c->master;
+	struct site *s = name != NULL ? site_find(m, name) : NULL;
+	const char *why;
+
+	if (s == NULL) {
+		reply_error(c, ENOENT, "no such site");
+		return;
+	}
+	why = s->configured ? "this site is in the master's configuration file: remove it there"
+			    : site_in_use(m, name);
+	if (why != NULL) {
+		reply_error(c, EBUSY, why);
+		return;
+	}
+	if (ledger_site_del(m->ledger, name) == -EIO) {
+		reply_error(c, EIO, ledger_error(m->ledger));
+		return;
+	}
+	log_info("master", "site deleted site=%s by=%s", name, rpc_peer(c->conn)->name);
+	site_remove(m, s);
+	site_list(c, NULL);
+}
+
+/* name: NULL for all, "site" or "site/edge" */
+static void edge_list(struct client *c, const char *name)
+{
+	char full[2 * ORDERBOOK_SITE_MAX + 1];
+	const struct edge *e;
+	struct view v;
+
+	view_init(&v);
+	TAILQ_FOREACH(e, &c->master->edges, entry) {
+		snprintf(full, sizeof(full), "%s/%s", e->site, e->name);
+		if (name == NULL || strcmp(name, full) == 0 || strcmp(name, e->site) == 0 ||
+			strcmp(name, e->name) == 0)
+			view_edge(&v, e);
+	}
+	if (name != NULL && v.reply.n_edges == 0)
+		view_fail(&v, ENOENT, "no edge %.127s has ever registered", name);
+	reply(c, &v);
+}
+
+/*
+ * ---- orders
+ * ----------------------------------------------------------------------------------------
+ */
+
+static void order_reply(struct client *c, uint64_t id, bool objects)
+{
+	struct view v;
+	int rc;
+
+	view_init(&v);
+	rc = view_order(&v, c->master, id, objects);
+	if (rc == -ENOENT)
+		view_fail(&v, ENOENT, "no order %" PRIu64 " (finished orders are kept for %s)", id,
+			c->master->cfg->keep_finished);
+	else if (rc != 0)
+		view_fail(&v, EIO, "ledger: %.200s", ledger_error(c->master->ledger));
+	reply(c, &v);
+}
+
+/* An earlier submission with this key. The same key for something else is a mistake to be told. */
+static bool is_repeated(struct client *c, const Strait__Request *r)
+{
+	struct master *m = c->master;
+	const struct order *o;
+	uint64_t id;
+
+	if (r->idempotency_key == NULL || r->idempotency_key[0] == '\0')
+		return false;
+	o = orderbook_find_idempotent(m->book, r->idempotency_key);
+	if (o != NULL &&
+		(strcmp(o->from_site, r->from_site) != 0 || strcmp(o->to_site, r->to_site) != 0 ||
+			o->count != r->n_objects)) {
+		reply_error(c, EEXIST, "this idempotency key was used for a different order");
+		return true;
+	}
+	if (o != NULL && !o->stored) { /* its commit is under way */
+		c->await_order = o->id;
+		return true;
+	}
+	id = o != NULL ? o->id : ledger_idempotent(m->ledger, r->idempotency_key);
+	if (id == 0)
+		return false;
+	order_reply(c, id, false);
+	return true;
+}
+
+static int check_sites(struct client *c, const Strait__Request *r)
+{
+	const char *const names[] = { r->from_site, r->to_site };
+	char why[256];
+
+	for (int i = 0; i < 2; i++) {
+		if (names[i] == NULL) {
+			reply_error(c, EINVAL, "an order needs a source and a destination site");
+			return -EINVAL;
+		}
+		if (site_find(c->master, names[i]) == NULL) {
+			snprintf(why, sizeof(why),
+				"unknown site %.63s: see straitctl site list, or add it with "
+				"straitctl site add",
+				names[i]);
+			reply_error(c, ENOENT, why);
+			return -ENOENT;
+		}
+	}
+	if (orderbook_count(c->master->book) >= MASTER_ORDERS_LIVE_MAX) {
+		reply_error(c, EBUSY, "too many unfinished orders: try again later");
+		return -EBUSY;
+	}
+	return 0;
+}
+
+static void order_submit(struct client *c, const Strait__Request *r)
+{
+	struct orderbook_spec spec = { .from_site = r->from_site,
+		.to_site = r->to_site,
+		.class = r->has_class_ ? r->class_ : 1,
+		.deadline_ms = r->deadline_ms,
+		.idempotency = r->idempotency_key,
+		.count = r->n_objects };
+	struct orderbook_key *keys;
+	struct order *o;
+	char err[256];
+
+	if (check_sites(c, r) != 0 || is_repeated(c, r))
+		return;
+	keys = calloc(r->n_objects + 1, sizeof(*keys));
+	if (keys == NULL) {
+		reply_error(c, ENOMEM, "out of memory");
+		return;
+	}
+	for (size_t i = 0; i < r->n_objects; i++)
+		keys[i] = (struct orderbook_key){ .key = r->objects[i]->key.data,
+			.key_len = r->objects[i]->key.len,
+			.tenant = r->objects[i]->tenant.data,
+			.tenant_len = r->objects[i]->tenant.len };
+	spec.keys = keys;
+	o = orderbook_submit(c->master->book, &spec, clock_unix_ms(), err, sizeof(err));
+	if (o == NULL) {
+		reply_error(c, errno, err);
+	} else {
+		log_info("master",
+			"order submitted order=%" PRIu64 " from=%s to=%s objects=%u by=%s", o->id,
+			o->from_site, o->to_site, o->count, rpc_peer(c->conn)->name);
+		c->await_order = o->id;
+		master_changed(c->master);
+	}
+	free(keys);
+}
+
+static void order_cancel(struct client *c, uint64_t id)
+{
+	struct master *m = c->master;
+
+	if (orderbook_cancel(m->book, id, clock_unix_ms()) != 0) {
+		struct view v;
+		int rc;
+
+		view_init(&v);
+		rc = view_order(&v, m, id, false);
+		if (rc == 0)
+			view_fail(&v, EALREADY, "order %" PRIu64 " is finished already", id);
+		else
+			view_fail(&v, ENOENT, "no order %" PRIu64, id);
+		reply(c, &v);
+		return;
+	}
+	log_info("master", "order canceled order=%" PRIu64 " by=%s", id, rpc_peer(c->conn)->name);
+	c->await_order = id;
+	master_changed(m);
+}
+
+/* One reply to a watcher; the last one when the order is final. */
+static void watch_reply(struct client *c)
+{
+	struct view v;
+
+	view_init(&v);
+	if (view_order(&v, c->master, c->watch_order, false) != 0)
+		view_fail(&v, ENOENT, "no order %" PRIu64, c->watch_order);
+	v.reply.has_last = true;
+	v.reply.last = v.reply.code != 0 || v.reply.orders[0]->finished_ms != 0;
+	if (v.reply.last)
+		c->watch_order = 0;
+	/* a watcher that does not read gets fewer lines, not a queue of them */
+	if (v.reply.last || rpc_queued_bytes(c->conn) < 65536)
+		reply(c, &v);
+	else
+		view_fini(&v);
+}
+
+static void order_watch(struct client *c, uint64_t id)
+{
+	const struct order *o = orderbook_find(c->master->book, id);
+
+	c->watch_order = id;
+	if (o == NULL || o->stored)
+		watch_reply(c);
+}
+
+void operators_committed(struct master *m)
+{
+	struct client *c;
+
+	LIST_FOREACH(c, &m->clients, entry) {
+		uint64_t id = c->await_order;
+		const struct order *o;
+
+		if (id != 0) {
+			c->await_order = 0;
+			order_reply(c, id, false);
+		}
+		if (c->watch_order == 0)
+			continue;
+		o = orderbook_find(m->book, c->watch_order);
+		if (o == NULL || order_is_final(o))
+			watch_reply(c);
+	}
+}
+
+void operators_watch(struct master *m)
+{
+	struct client *c;
+
+	LIST_FOREACH(c, &m->clients, entry) {
+		const struct order *o;
+
+		if (c->watch_order == 0)
+			continue;
+		o = orderbook_find(m->book, c->watch_order);
+		if (o == NULL || o->stored)
+			watch_reply(c);
+	}
+}
+
+static void request(struct client *c, const Strait__Request *r)
+{
+	struct view v;
+
+	switch (r->verb) {
+	case STRAIT__REQUEST__VERB__STATUS:
+		status(c);
+		break;
+	case STRAIT__REQUEST__VERB__SITE_LIST:
+		site_list(c, r->name);
+		break;
+	case STRAIT__REQUEST__VERB__SITE_ADD:
+		site_add(c, r);
+		break;
+	case STRAIT__REQUEST__VERB__SITE_DEL:
+		site_del(c, r->name);
+		break;
+	case STRAIT__REQUEST__VERB__EDGE_LIST:
+	case STRAIT__REQUEST__VERB__EDGE_SHOW:
+		edge_list(c, r->name);
+		break;
+	case STRAIT__REQUEST__VERB__ORDER_SUBMIT:
+		order_submit(c, r);
+		break;
+	case STRAIT__REQUEST__VERB__ORDER_LIST:
+		view_init(&v);
+		if (view_orders(&v, c->master,
+			    r->has_limit && r->limit > 0 && r->limit < LIST_MAX ? r->limit
+				    : r->limit >= LIST_MAX                      ? LIST_MAX
+							   : LIST_DEFAULT) != 0)
+			view_fail(&v, EIO, "ledger: %.200s", ledger_error(c->master->ledger));
+		reply(c, &v);
+		break;
+	case STRAIT__REQUEST__VERB__ORDER_SHOW:
+		order_reply(c, r->order, !r->no_objects);
+		break;
+	case STRAIT__REQUEST__VERB__ORDER_CANCEL:
+		order_cancel(c, r->order);
+		break;
+	case STRAIT__REQUEST__VERB__ORDER_WATCH:
+		order_watch(c, r->order);
+		break;
+	default:
+		reply_error(c, EOPNOTSUPP, "this master does not know the request: is it older?");
+		break;
+	}
+}
+
+int operator_message(struct client *c, uint16_t type, const uint8_t *body, size_t len)
+{
+	Strait__Request *r;
+
+	if (type != STRAIT__MSG_TYPE__MSG_REQUEST)
+		return -EOPNOTSUPP;
+	if (c->await_order != 0 || c->watch_order != 0)
+		return rpc_fail(c->conn, EBUSY, "one request at a time");
+	r = strait__request__unpack(NULL, len, body);
+	if (r == NULL)
+		return -EBADMSG;
+	request(c, r);
+	strait__request__free_unpacked(r, NULL);
+	return 0;
+}

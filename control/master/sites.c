@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/clock.h"
+#include "control/base/log.h"
+#include "control/master/master.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct site *site_find(struct master *m, const char *name)
+{
+	struct site *s;
+
+	TAILQ_FOREACH(s, &m->sites, entry)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	return NULL;
+}
+
+struct site *site_put(struct master *m, const char *name, const char *label, uint64_t cap_bps)
+{
+	struct site *s = site_find(m, name), *at;
+
+	if (s == NULL) {
+		s = calloc(1, sizeof(*s));
+		if (s == NULL)
+			return NULL;
+		snprintf(s->name, sizeof(s->name), "%s", name);
+		TAILQ_FOREACH(at, &m->sites, entry)
+			if (strcmp(at->name, name) > 0)
+				break;
+		if (at != NULL)
+			TAILQ_INSERT_BEFORE(at, s, entry);
+		else
+			TAILQ_INSERT_TAIL(&m->sites, s, entry);
+	}
+	snprintf(s->label, sizeof(s->label), "%s", label != NULL ? label : "");
+	s->cap_bps = cap_bps;
+	return s;
+}
+
+void site_remove(struct master *m, struct site *s)
+{
+	TAILQ_REMOVE(&m->sites, s, entry);
+	free(s);
+}
+
+static int edge_order(const struct edge *e, const char *site, const char *name)
+{
+	int by_site = strcmp(e->site, site);
+
+	return by_site != 0 ? by_site : strcmp(e->name, name);
+}
+
+struct edge *edge_find(struct master *m, const char *site, const char *name)
+{
+	struct edge *e;
+
+	TAILQ_FOREACH(e, &m->edges, entry)
+		if (edge_order(e, site, name) == 0)
+			return e;
+	return NULL;
+}
+
+struct edge *edge_put(struct master *m, const char *site, const char *name)
+{
+	struct edge *e = edge_find(m, site, name), *at;
+
+	if (e != NULL)
+		return e;
+	e = calloc(1, sizeof(*e));
+	if (e == NULL)
+		return NULL;
+	snprintf(e->site, sizeof(e->site), "%s", site);
+	snprintf(e->name, sizeof(e->name), "%s", name);
+	e->down_ns = clock_now_ns();
+	TAILQ_FOREACH(at, &m->edges, entry)
+		if (edge_order(at, site, name) > 0)
+			break;
+	if (at != NULL)
+		TAILQ_INSERT_BEFORE(at, e, entry);
+	else
+		TAILQ_INSERT_TAIL(&m->edges, e, entry);
+	return e;
+}
+
+static void load_site(const struct ledger_site *in, void *ctx)
+{
+	struct master *m = ctx;
+	struct site *s = site_put(m, in->name, in->label, in->cap_bps);
+
+	if (s != NULL)
+		s->stored = true;
+}
+
+static void load_edge(const struct ledger_edge *in, void *ctx)
+{
+	struct master *m = ctx;
+	struct edge *e = edge_put(m, in->site, in->name);
+
+	if (e == NULL)
+		return;
+	snprintf(e->mgmt_address, sizeof(e->mgmt_address), "%s", in->mgmt_address);
+	snprintf(e->program, sizeof(e->program), "%s", in->program);
+	e->last_seen_ms = in->last_seen_ms;
+}
+
+int sites_load(struct master *m)
+{
+	int rc = ledger_sites(m->ledger, load_site, m);
+
+	if (rc == 0)
+		rc = ledger_edges(m->ledger, load_edge, m);
+	sites_configure(m);
+	return rc;
+}
+
+void sites_configure(struct master *m)
+{
+	struct site *s, *next;
+
+	TAILQ_FOREACH(s, &m->sites, entry)
+		s->configured = false;
+	for (unsigned int i = 0; i < m->cfg->sites_count; i++) {
+		const struct master_site_config *in = &m->cfg->sites[i];
+
+		s = site_put(m, in->name, in->label, in->cap_bps);
+		if (s != NULL)
+			s->configured = true;
+	}
+	for (s = TAILQ_FIRST(&m->sites); s != NULL; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (s->configured || s->stored)
+			continue;
+		log_info("master", "site is no longer configured site=%s", s->name);
+		site_remove(m, s);
+	}
+	for (unsigned int i = 0; i < m->cfg->links_count; i++) {
+		const struct master_link_config *l = &m->cfg->links[i];
+
+		if (site_find(m, l->from) == NULL || site_find(m, l->to) == NULL)
+			log_warn("master", "link of an unknown site from=%s to=%s", l->from, l->to);
+	}
+}
+
+void sites_free(struct master *m)
+{
+	struct site *s;
+	struct edge *e;
+
+	while ((s = TAILQ_FIRST(&m->sites)) != NULL)
+		site_remove(m, s);
+	while ((e = TAILQ_FIRST(&m->edges)) != NULL) {
+		TAILQ_REMOVE(&m->edges, e, entry);
+		if (e->report != NULL)
+			strait__edge_report__free_unpacked(e->report, NULL);
+		free(e);
+	}
+}
+
+const char *sites_edge(void *ctx, const char *site)
+{
+	struct master *m = ctx;
+	struct edge *e;
+
+	if (site_find(m, site) == NULL)
+		return NULL;
+	TAILQ_FOREACH(e, &m->edges, entry)
+		if (e->client != NULL && strcmp(e->site, site) == 0)
+			return e->name;
+	return NULL;
+}
+
+uint64_t sites_cap(struct master *m, const char *from, const char *to)
+{
+	const struct site *a = site_find(m, from), *b = site_find(m, to);
+	uint64_t cap = 0;
+
+	for (unsigned int i = 0; i < m->cfg->links_count; i++) {
+		const struct master_link_config *l = &m->cfg->links[i];
+
+		if (strcmp(l->from, from) == 0 && strcmp(l->to, to) == 0)
+			return l->cap_bps;
+	}
+	if (a != NULL)
+		cap = a->cap_bps;
+	if (b != NULL && b->cap_bps != 0 && (cap == 0 || b->cap_bps < cap))
+		cap = b->cap_bps;
+	return cap;
+}

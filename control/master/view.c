@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/clock.h"
+#include "control/master/master.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void view_init(struct view *v)
+{
+	memset(v, 0, sizeof(*v));
+	strait__reply__init(&v->reply);
+}
+
+/* Strings of a view are its own, so that a live order may end while a reply is built. */
+static char *dup(struct view *v, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (copy == NULL)
+		v->failed = true;
+	return copy;
+}
+
+static int dup_bytes(ProtobufCBinaryData *out, const void *data, size_t len)
+{
+	out->data = malloc(len + 1);
+	if (out->data == NULL)
+		return -ENOMEM;
+	if (len > 0)
+		memcpy(out->data, data, len);
+	out->len = len;
+	return 0;
+}
+
+static void free_order(Strait__OrderInfo *o)
+{
+	for (size_t i = 0; i < o->n_detail; i++) {
+		free(o->detail[i]->key.data);
+		free(o->detail[i]->tenant.data);
+		free(o->detail[i]);
+	}
+	free(o->detail);
+	free(o->from_site);
+	free(o->to_site);
+	free(o->state);
+	free(o->text);
+	free(o);
+}
+
+void view_fini(struct view *v)
+{
+	for (size_t i = 0; i < v->reply.n_orders; i++)
+		free_order(v->reply.orders[i]);
+	for (size_t i = 0; i < v->reply.n_sites; i++) {
+		free(v->reply.sites[i]->name);
+		free(v->reply.sites[i]->label);
+		free(v->reply.sites[i]);
+	}
+	for (size_t i = 0; i < v->reply.n_edges; i++) {
+		free(v->reply.edges[i]->site);
+		free(v->reply.edges[i]->name);
+		free(v->reply.edges[i]->mgmt_address);
+		free(v->reply.edges[i]->program);
+		free(v->reply.edges[i]); /* its report belongs to the edge */
+	}
+	for (size_t i = 0; i < v->reply.n_counters; i++) {
+		free(v->reply.counters[i]->name);
+		free(v->reply.counters[i]);
+	}
+	free(v->reply.orders);
+	free(v->reply.sites);
+	free(v->reply.edges);
+	free(v->reply.counters);
+}
+
+void view_fail(struct view *v, int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(v->text, sizeof(v->text), fmt, ap);
+	va_end(ap);
+	v->reply.code = err;
+	v->reply.text = v->text;
+}
+
+/* Room for one more pointer; the array doubles at powers of two. */
+static void *append(struct view *v, void *array, size_t *n, size_t size)
+{
+	void ***a = array;
+	void *item = calloc(1, size);
+
+	if (item != NULL && (*n & (*n - 1)) == 0) {
+		void **bigger = realloc(*a, (*n == 0 ? 1 : *n * 2) * sizeof(*bigger));
+
+		if (bigger == NULL) {
+			free(item);
+			item = NULL;
+		} else {
+			*a = bigger;
+		}
+	}
+	if (item == NULL) {
+		v->failed = true;
+		return NULL;
+	}
+	(*a)[(*n)++] = item;
+	return item;
+}
+
+/*
+ * ---- orders
+ * ----------------------------------------------------------------------------------------
+ */
+
+static void set_bytes(Strait__OrderInfo *out, uint64_t done, uint64_t total)
+{
+	out->has_bytes_done = out->has_bytes_total = true;
+	out->bytes_done = done;
+	out->bytes_total = total;
+}
+
+/* What the ledger's row does not know of an order that is not finished. */
+static void overlay(struct view *v, Strait__OrderInfo *out, const struct order *o)
+{
+	uint64_t done, total;
+
+	order_progress(o, &done, &total);
+	set_bytes(out, done, total);
+	out->committed = o->committed;
+	out->existed = o->existed;
+	out->failed = o->failed;
+	out->goodput_bps = o->rate_bps;
+	free(out->state);
+	out->state = dup(v, order_state_name(o->state));
+	free(out->text);
+	out->text = dup(v, o->text);
+}
+
+struct order_sink {
+	struct view *v;
+	struct master *m;
+};
+
+static void on_order(const struct ledger_order *in, void *ctx)
+{
+	struct order_sink *sink = ctx;
+	struct view *v = sink->v;
+	Strait__OrderInfo *out;
+	const struct order *live;
+
+	out = append(v, &v->reply.orders, &v->reply.n_orders, sizeof(*out));
+	if (out == NULL)
+		return;
+	strait__order_info__init(out);
+	out->order = in->id;
+	out->from_site = dup(v, in->from_site);
+	out->to_site = dup(v, in->to_site);
+	out->state = dup(v, order_state_name((enum order_state)in->state));
+	out->text = dup(v, in->text);
+	out->class_ = in->class;
+	out->objects = in->objects;
+	out->has_created_ms = true;
+	out->created_ms = in->created_ms;
+	out->has_finished_ms = in->finished_ms != 0;
+	out->finished_ms = in->finished_ms;
+	out->has_deadline_ms = in->deadline_ms != 0;
+	out->deadline_ms = in->deadline_ms;
+	out->has_committed = out->has_existed = out->has_failed = out->has_goodput_bps = true;
+	out->committed = in->committed;
+	out->existed = in->existed;
+	out->failed = in->failed;
+	set_bytes(out, in->bytes, in->bytes);
+	if (in->finished_ms > in->created_ms)
+		out->goodput_bps = in->bytes * 8000 / (in->finished_ms - in->created_ms);
+	live = orderbook_find(sink->m->book, in->id);
+	if (live != NULL)
+		overlay(v, out, live);
+}
+
+struct object_sink {
+	struct view *v;
+	Strait__OrderInfo *order;
+};
+
+static void on_object(const struct ledger_object *in, void *ctx)
+{
+	struct object_sink *sink = ctx;
+	Strait__OrderInfo *o = sink->order;
+	Strait__OrderObject *out;
+
+	out = append(sink->v, &o->detail, &o->n_detail, sizeof(*out));
+	if (out == NULL)
+		return;
+	strait__order_object__init(out);
+	if (dup_bytes(&out->key, in->key, in->key_len) != 0 ||
+		dup_bytes(&out->tenant, in->tenant, in->tenant_len) != 0)
+		sink->v->failed = true;
+	out->has_tenant = in->tenant_len > 0;
+	out->has_status = true;
+	out->status = in->status;
+	out->has_length = in->length != 0;
+	out->length = in->length;
+}
+
+int view_order(struct view *v, struct master *m, uint64_t id, bool with_objects)
+{
+	struct order_sink sink = { v, m };
+	struct object_sink objects = { v, NULL };
+	int rc = ledger_order(m->ledger, id, on_order, &sink);
+
+	if (rc != 0 || !with_objects || v->reply.n_orders == 0)
+		return rc;
+	objects.order = v->reply.orders[v->reply.n_orders - 1];
+	return ledger_objects(m->ledger, id, on_object, &objects);
+}
+
+int view_orders(struct view *v, struct master *m, uint32_t limit)
+{
+	struct order_sink sink = { v, m };
+
+	return ledger_orders(m->ledger, limit, on_order, &sink);
+}
+
+/*
+ * ---- sites and edges
+ * -------------------------------------------------------------------------------
+ */
+
+void view_site(struct view *v, struct master *m, const struct site *s)
+{
+	Strait__SiteInfo *out = append(v, &v->reply.sites, &v->reply.n_sites, sizeof(*out));
+	const struct edge *e;
+
+	if (out == NULL)
+		return;
+	strait__site_info__init(out);
+	out->name = dup(v, s->name);
+	out->label = dup(v, s->label);
+	out->has_edges = out->has_edges_up = out->has_cap_bps = out->has_configured = true;
+	out->cap_bps = s->cap_bps;
+	out->configured = s->configured;
+	TAILQ_FOREACH(e, &m->edges, entry) {
+		if (strcmp(e->site, s->name) != 0)
+			continue;
+		out->edges++;
+		out->edges_up += e->client != NULL;
+	}
+}
+
+void view_edge(struct view *v, const struct edge *e)
+{
+	Strait__EdgeInfo *out = append(v, &v->reply.edges, &v->reply.n_edges, sizeof(*out));
+
+	if (out == NULL)
+		return;
+	strait__edge_info__init(out);
+	out->site = dup(v, e->site);
+	out->name = dup(v, e->name);
+	out->mgmt_address = dup(v, e->mgmt_address);
+	out->program = dup(v, e->program);
+	out->has_connected = true;
+	out->connected = e->client != NULL;
+	out->has_connected_since_ms = out->connected;
+	out->connected_since_ms = e->since_ms;
+	out->has_last_seen_ms = e->last_seen_ms != 0;
+	out->last_seen_ms = out->connected ? clock_unix_ms() : e->last_seen_ms;
+	out->report = e->report;
+}
+
+void view_counter(struct view *v, const char *name, uint64_t value)
+{
+	Strait__Counter *out = append(v, &v->reply.counters, &v->reply.n_counters, sizeof(*out));
+
+	if (out == NULL)
+		return;
+	strait__counter__init(out);
+	out->name = dup(v, name);
+	out->value = value;
+}
