@@ -20,7 +20,7 @@ enum { CONFIG_FILE_MAX = 1 << 20, BACKTRACE_MAX = 16 };
  */
 struct failure {
 	char text[256];
-	char steps[BACKTRACE_MAX][80];
+	char steps[BACKTRACE_MAX + 1][80];
 	unsigned int nsteps;
 };
 
@@ -71,7 +71,7 @@ static const char *join_steps(const struct failure *f, char *buf, size_t len)
 }
 
 /* libcyaml's sentence and place, as ours. */
-static void explain(const struct failure *f, cyaml_err_t rc, const char *name, const char *text,
+static void explain(struct failure *f, cyaml_err_t rc, const char *name, const char *text,
 	size_t len, char *err, size_t err_len)
 {
 	const char *value = strchr(f->text, ':');
@@ -79,6 +79,9 @@ static void explain(const struct failure *f, cyaml_err_t rc, const char *name, c
 	unsigned int line;
 	size_t n;
 
+	/* the innermost step is then merely the key that happened to be last */
+	if (rc == CYAML_ERR_MAPPING_FIELD_MISSING && f->nsteps > 0 && f->steps[0][0] != '[')
+		memmove(f->steps[0], f->steps[1], sizeof(f->steps[0]) * --f->nsteps);
 	join_steps(f, where, sizeof(where));
 	n = strlen(where);
 	if (rc == CYAML_ERR_INVALID_KEY && value != NULL) {
@@ -89,7 +92,17 @@ static void explain(const struct failure *f, cyaml_err_t rc, const char *name, c
 			n > 0 ? " in " : "", where);
 		return;
 	}
+	if (rc == CYAML_ERR_UNEXPECTED_EVENT && strstr(f->text, "already seen") != NULL) {
+		line = config_where_last_line(text, len, where);
+		snprintf(err, err_len, "%s:%u: %s: given a second time", name, line, where);
+		return;
+	}
 	line = config_where_line(text, len, where);
+	if (rc == CYAML_ERR_MAPPING_FIELD_MISSING && value != NULL) {
+		snprintf(err, err_len, "%s:%u: %s%skey \"%s\" is missing", name, line, where,
+			n > 0 ? ": " : "", value + 2);
+		return;
+	}
 	snprintf(err, err_len, "%s:%u: %s%s%s", name, line, where, n > 0 ? ": " : "",
 		f->text[0] != '\0' ? f->text : cyaml_strerror(rc));
 }

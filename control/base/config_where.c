@@ -52,14 +52,34 @@ unsigned int config_where_check(const char *text, size_t len, char *problem, siz
 	return line;
 }
 
-/*
- * The child that the first step of *where names, NULL if there is none; *where moves past the
- * step.
- */
-static yaml_node_t *descend(yaml_document_t *doc, yaml_node_t *node, const char **where,
+/* The value of a key of a mapping; of equal keys the first or the last. */
+static yaml_node_t *lookup(yaml_document_t *doc, const yaml_node_t *map, const char *name,
+	size_t len, bool last, unsigned int *line)
+{
+	yaml_node_t *found = NULL;
+
+	for (yaml_node_pair_t *pair = map->data.mapping.pairs.start;
+		pair < map->data.mapping.pairs.top; pair++) {
+		yaml_node_t *key = yaml_document_get_node(doc, pair->key);
+
+		if (key == NULL || key->type != YAML_SCALAR_NODE ||
+			key->data.scalar.length != len ||
+			memcmp(key->data.scalar.value, name, len) != 0)
+			continue;
+		*line = (unsigned int)key->start_mark.line + 1;
+		found = yaml_document_get_node(doc, pair->value);
+		if (!last)
+			break;
+	}
+	return found;
+}
+
+/* The child that the first step of *where names, or NULL; *where moves past the step. */
+static yaml_node_t *descend(yaml_document_t *doc, yaml_node_t *node, const char **where, bool last,
 	unsigned int *line)
 {
 	const char *p = *where;
+	size_t n;
 
 	if (*p == '.')
 		p++;
@@ -78,24 +98,12 @@ static yaml_node_t *descend(yaml_document_t *doc, yaml_node_t *node, const char 
 	}
 	if (node->type != YAML_MAPPING_NODE)
 		return NULL;
-	for (yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-		pair < node->data.mapping.pairs.top; pair++) {
-		yaml_node_t *key = yaml_document_get_node(doc, pair->key);
-		size_t n =
-			key != NULL && key->type == YAML_SCALAR_NODE ? key->data.scalar.length : 0;
-
-		if (n == 0 || strncmp((const char *)key->data.scalar.value, p, n) != 0)
-			continue;
-		if (p[n] != '\0' && p[n] != '.' && p[n] != '[')
-			continue;
-		*where = p + n;
-		*line = (unsigned int)key->start_mark.line + 1;
-		return yaml_document_get_node(doc, pair->value);
-	}
-	return NULL;
+	n = strcspn(p, ".[");
+	*where = p + n;
+	return lookup(doc, node, p, n, last, line);
 }
 
-unsigned int config_where_line(const char *text, size_t len, const char *where)
+static unsigned int find_line(const char *text, size_t len, const char *where, bool last)
 {
 	yaml_document_t doc;
 	yaml_parser_t parser;
@@ -110,9 +118,19 @@ unsigned int config_where_line(const char *text, size_t len, const char *where)
 		if (node != NULL)
 			line = (unsigned int)node->start_mark.line + 1;
 		while (node != NULL && *where != '\0')
-			node = descend(&doc, node, &where, &line);
+			node = descend(&doc, node, &where, last, &line);
 		yaml_document_delete(&doc);
 	}
 	yaml_parser_delete(&parser);
 	return line;
+}
+
+unsigned int config_where_line(const char *text, size_t len, const char *where)
+{
+	return find_line(text, len, where, false);
+}
+
+unsigned int config_where_last_line(const char *text, size_t len, const char *where)
+{
+	return find_line(text, len, where, true);
 }

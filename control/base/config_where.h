@@ -19,3 +19,5 @@ unsigned int config_where_check(const char *text, size_t len, char *problem, siz
  * exists. At least 1.
  */
 unsigned int config_where_line(const char *text, size_t len, const char *where);
+/** The same, but of keys that are there more than once the last one counts. */
+unsigned int config_where_last_line(const char *text, size_t len, const char *where);

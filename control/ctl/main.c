@@ -55,10 +55,13 @@ static int collect(struct ctl *ctl, const struct option_set *set, int argc, char
 	int val;
 
 	optind = 0; /* start over, GNU style */
+	opterr = 0;
 	while ((val = getopt_long(argc, argv, set->shorts, set->longs, NULL)) != -1) {
 		option = option_of(set, val);
 		if (option == NULL)
-			return ctl_fail(CTL_USAGE, "try --help");
+			return ctl_fail(CTL_USAGE,
+				"unknown option or missing value: \"%s\"; try --help",
+				argv[optind - 1]);
 		ctl->values[ctl->nvalues++] = (struct ctl_value){ option, optarg };
 	}
 	return CTL_OK;

@@ -382,6 +382,9 @@ int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t le
 	Strait__EdgeReport *report;
 	int rc = -EBADMSG;
 
+	if (type == STRAIT__MSG_TYPE__MSG_REQUEST)
+		return rpc_fail(c->conn, EACCES,
+			"a certificate of role edge cannot operate: use one of role operator");
 	if (type != STRAIT__MSG_TYPE__MSG_EDGE_REGISTER && c->edge == NULL)
 		return rpc_fail(c->conn, EPROTO, "register first");
 	switch (type) {
