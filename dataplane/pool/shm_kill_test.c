@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -193,8 +194,11 @@ static pid_t worker_start(unsigned int number, uint64_t seed)
 {
 	pid_t pid = fork();
 
-	if (pid == 0)
+	if (pid == 0) {
+		/* A failed test leaves without ending them. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		worker_run(number, seed);
+	}
 	assert_true(pid > 0);
 	return pid;
 }

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
@@ -217,6 +218,8 @@ static void traced_child(const struct operation *op)
 	struct pool_object object = { .handle = 0 };
 	struct pool *mine = open_pool();
 
+	/* A failed test leaves without ending it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (mine == NULL || op->prepare(mine, &object) != 0)
 		_exit(1);
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
