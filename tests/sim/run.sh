@@ -3,12 +3,12 @@
 #
 # Simulator suite of `make sim-check`: seeds over mixed impairments, the acceptance run, repeatability.
 # Every failure prints the command that repeats it. Closing line: `N passed, M failed`.
-#   BUILD=dir   the build directory    SIM_SEEDS=n   mixed seeds (600)    SIM_SEED=s   the first (1)
+#   BUILD=dir   the build directory    SIM_SEEDS=n   mixed seeds (1000)    SIM_SEED=s   the first (1)
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
 sim=${BUILD:-build}/bin/strait-sim
-seeds=${SIM_SEEDS:-600}
+seeds=${SIM_SEEDS:-1000}
 first=${SIM_SEED:-1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -75,14 +75,14 @@ static const char *const figure_help[][2] = {
 /* Text of some words, wrapped behind a column of names. */
 static void help_wrap(const char *name, const char *text)
 {
-	size_t column = (size_t)printf("  %-20s ", name);
+	size_t column = (size_t)printf("  %-20s", name);
 
 	while (*text) {
 		size_t n = strcspn(text, " ");
 
-		if (column + n > 98)
-			column = (size_t)printf("\n%23s", "") - 1;
-		column += (size_t)printf("%.*s ", (int)n, text);
+		if (column + 1 + n > 98)
+			column = (size_t)printf("\n%22s", "") - 1;
+		column += (size_t)printf(" %.*s", (int)n, text);
 		text += n;
 		text += strspn(text, " ");
 	}
