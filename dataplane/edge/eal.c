@@ -171,6 +171,7 @@ int eal_start(const struct eal_config *cfg, char *err, size_t err_len)
 {
 	char *text = NULL;
 	size_t text_len = 0;
+	char *argv[ARGS_MAX + 1];
 	FILE *log;
 	int rc = 0;
 
@@ -197,7 +198,9 @@ int eal_start(const struct eal_config *cfg, char *err, size_t err_len)
 	}
 	rte_openlog_stream(log);
 	rte_errno = 0;
-	if (rte_eal_init(args.count, args.v) < 0)
+	/* It moves the pointers about; the strings are what it keeps. */
+	memcpy(argv, args.v, sizeof(argv));
+	if (rte_eal_init(args.count, argv) < 0)
 		rc = rte_errno > 0 ? -rte_errno : -EINVAL;
 	rte_openlog_stream(stderr);
 	fclose(log);

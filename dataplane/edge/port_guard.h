@@ -21,6 +21,11 @@
  * enter's exchange and wait's fence are both sequentially consistent: either the worker sees the flag
  * off, or the waiter sees the worker inside.
  *
+ * A second trap of the same kind: when a client is gone before the server greeted it, the driver closes the
+ * connection but leaves it registered, and the interrupt thread panics over the closed descriptor (22.11 to
+ * 26.07). So a message to a memif peer that is gone counts as sent (sendmsg() on a SOCK_SEQPACKET
+ * socket is defined in front of libc's); the driver finds out by reading, and that path is sound.
+ *
  * The same guard keeps the worker out altogether while the port is stopped and started again (close, open).
  */
 

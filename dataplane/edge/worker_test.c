@@ -16,6 +16,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -312,6 +314,28 @@ static void lost_peer_is_found_again(void **state)
 			net_arp_decode(frame, sizeof(frame), &arp);
 		} while (arp.op != NET_ARP_REPLY);
 	}
+}
+
+static void peers_that_vanish_in_the_handshake_do_no_harm(void **state)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int len = snprintf(to.sun_path + 1, sizeof(to.sun_path) - 1, "strait-worker-test-%d.%u",
+		(int)getpid(), rounds);
+	socklen_t to_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+	uint8_t garbage[128] = { 1, 2, 3 };
+
+	for (int i = 0; i <= 300; i++) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+		assert_int_equal(connect(fd, (struct sockaddr *)&to, to_len), 0);
+		if (i % 3 == 1)
+			send(fd, garbage, sizeof(garbage), MSG_NOSIGNAL);
+		/* When the last one is greeted, all were accepted. */
+		if (i == 300)
+			assert_true(recv(fd, garbage, sizeof(garbage), 0) > 0);
+		close(fd);
+	}
+	lost_peer_is_found_again(state);
 }
 
 /* ---- two workers, two sessions ------------------------------------------------------------------- */
@@ -642,6 +666,7 @@ int main(void)
 		NEAR(strangers_get_silence_and_a_counter),
 		NEAR(answers_are_limited),
 		NEAR(lost_peer_is_found_again),
+		NEAR(peers_that_vanish_in_the_handshake_do_no_harm),
 		BOTH(transfer_arrives_through_two_workers),
 		BOTH(deleted_session_gives_its_transfers_back),
 		BOTH(taken_id_is_refused),
