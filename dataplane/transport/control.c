@@ -42,22 +42,28 @@ static void write_withdraw(struct session *s, struct frame_writer *w, struct tx_
 	t->withdraw_due_ns = s->now_ns + session_rto_ns(s);
 }
 
+void control_open_frame(const struct session *s, const struct tx_transfer *t, struct frame_open *o)
+{
+	*o = (struct frame_open){
+		.transfer = t->id,
+		.order = t->order,
+		.stream_bytes = t->stream[STRAIT_STREAM_OBJECTS].part.bytes,
+		.manifest_bytes = t->manifest_bytes,
+		.objects = t->objects,
+		.symbol_bytes = t->symbol_bytes,
+		.class_ = t->class_,
+		.report_interval_us =
+			(uint32_t)(s->tx.rtt.smoothed_ns / REPORTS_A_ROUND / NS_PER_US),
+		.deadline_ms = t->deadline_ms,
+	};
+}
+
 static void write_tx(struct session *s, struct frame_writer *w, struct tx_transfer *t)
 {
 	if (s->up && !t->open_answered && s->now_ns >= t->open_due_ns) {
-		struct frame_open o = {
-			.transfer = t->id,
-			.order = t->order,
-			.stream_bytes = t->stream[STRAIT_STREAM_OBJECTS].part.bytes,
-			.manifest_bytes = t->manifest_bytes,
-			.objects = t->objects,
-			.symbol_bytes = t->symbol_bytes,
-			.class_ = t->class_,
-			.report_interval_us =
-				(uint32_t)(s->tx.rtt.smoothed_ns / REPORTS_A_ROUND / NS_PER_US),
-			.deadline_ms = t->deadline_ms,
-		};
+		struct frame_open o;
 
+		control_open_frame(s, t, &o);
 		if (frame_put_open(w, &o) == 0) {
 			t->opened = true;
 			if (t->open_sends < UINT8_MAX)
@@ -78,6 +84,10 @@ static void write_closing(struct session *s, struct frame_writer *w)
 			i++;
 			continue;
 		}
+		/* A receiver that never saw the OPEN would not know what credit comes back. */
+		if (s->tx.closing[i].open.transfer != 0 &&
+			frame_put_open(w, &s->tx.closing[i].open) < 0)
+			return;
 		if (frame_put_close(w, s->tx.closing[i].id, s->tx.closing[i].status) < 0)
 			return;
 		/* Without end: a receiver that missed it would keep the transfer for good. */
@@ -231,11 +241,14 @@ static void on_open_ack(struct session *s, const struct frame_status *f)
 {
 	struct tx_transfer *t = sender_find(s, f->transfer);
 
-	if (t == NULL || t->open_answered || !t->opened)
+	if (t == NULL || !t->opened)
 		return;
-	t->open_answered = true;
-	t->tell_opened = true;
-	session_tx_event(s, t);
+	if (!t->open_answered) {
+		t->open_answered = true;
+		t->tell_opened = true;
+		session_tx_event(s, t);
+	}
+	/* A receiver may also change its mind, when the manifest lies or memory runs out. */
 	if (f->status != STRAIT_STATUS_PENDING)
 		sender_close(s, t, f->status, false);
 }
@@ -293,8 +306,7 @@ static void on_close(struct session *s, const struct frame_status *f)
 	if (slot != NULL)
 		receiver_close(s, slot, f->status);
 	else if (!receiver_is_retired(s, f->transfer))
-		receiver_retire(s,
-			f->transfer); /* never saw its OPEN; one that still comes is stale */
+		return; /* all slots were taken when its OPEN came: both come again */
 	for (uint32_t i = 0; i < s->rx.n_close_acks; i++)
 		if (s->rx.close_acks[i] == f->transfer)
 			return;
@@ -329,6 +341,8 @@ static void on_ping(struct session *s, uint32_t interval_us)
 	if (interval_us != 0)
 		s->rx.interval_ns = interval_us * NS_PER_US;
 	s->rx.pending = s->rx.now = s->rx.need_all = true;
+	for (uint32_t i = 0; i < s->rx.n_refused && i < REFUSED_MAX; i++)
+		s->rx.refused[i].due = true;
 	for (int c = 0; c < STRAIT_CLASS_COUNT; c++)
 		s->rx.credit_repeat[c] = 1;
 }

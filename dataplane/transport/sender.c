@@ -227,7 +227,7 @@ static void order_remove(struct sender *x, uint16_t slot)
 	x->slots[slot] = NULL;
 }
 
-static void closing_add(struct sender *x, uint32_t id, uint8_t status)
+static uint32_t closing_add(struct sender *x, uint32_t id, uint8_t status)
 {
 	/* When full, the oldest is found again by sender_close_again(). */
 	uint32_t i = x->n_closing < CLOSING_MAX ? x->n_closing++ : 0;
@@ -236,6 +236,8 @@ static void closing_add(struct sender *x, uint32_t id, uint8_t status)
 	x->closing[i].status = status;
 	x->closing[i].tries = 0;
 	x->closing[i].due_ns = 0;
+	x->closing[i].open.transfer = 0;
+	return i;
 }
 
 void sender_close_again(struct session *s, uint32_t id)
@@ -272,8 +274,12 @@ void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool
 	}
 	if (t->opened)
 		credit_charge(s, t, tx_transfer_bytes(t), t->objects);
-	if (tell_peer && t->opened)
-		closing_add(x, t->id, status);
+	if (tell_peer && t->opened) {
+		uint32_t i = closing_add(x, t->id, status);
+
+		if (!t->open_answered)
+			control_open_frame(s, t, &x->closing[i].open);
+	}
 	order_remove(x, t->slot);
 	t->closed = true;
 	t->close_status = status;

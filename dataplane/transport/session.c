@@ -209,11 +209,13 @@ static int open_control(struct session *s, const struct packet_header *h, struct
 	size_t n = len - STRAIT_OVERHEAD_BYTES;
 	uint8_t nonce[STRAIT_IV_BYTES];
 
+	if (n > STRAIT_SYMBOL_BYTES_MAX) {
+		COUNT(s, rx_length);
+		return -EMSGSIZE;
+	}
 	key_nonce(key->iv, h->packet_number, nonce);
-	if (n > STRAIT_SYMBOL_BYTES_MAX ||
-		aead_open(&key->aead, nonce, packet, STRAIT_HEADER_BYTES,
-			packet + STRAIT_HEADER_BYTES, n, packet + len - STRAIT_TAG_BYTES,
-			s->rx.bounce) < 0) {
+	if (aead_open(&key->aead, nonce, packet, STRAIT_HEADER_BYTES, packet + STRAIT_HEADER_BYTES,
+		    n, packet + len - STRAIT_TAG_BYTES, s->rx.bounce) < 0) {
 		COUNT(s, rx_auth);
 		return -EBADMSG;
 	}

@@ -35,8 +35,8 @@ enum {
 	REFUSED_MAX = 64,
 	RETIRED_IDS = 4096,     /* transfer ids remembered below the newest */
 	CONTROL_RESERVE = 4096, /* packet numbers of a generation kept for control packets */
-	CLOSE_BACKOFF_MAX = 6, /* CLOSE repeats every 2^6 RTO in the end */
-	LOG_REPEAT_MAX = 200, /* object statuses repeated with each new one */
+	CLOSE_BACKOFF_MAX = 6,  /* CLOSE repeats every 2^6 RTO in the end */
+	LOG_REPEAT_MAX = 200,   /* object statuses repeated with each new one */
 };
 
 #define NS_PER_US UINT64_C(1000)
@@ -87,6 +87,7 @@ struct sender {
 		uint8_t status;
 		uint8_t tries;
 		uint64_t due_ns;
+		struct frame_open open; /* transfer 0: it was answered */
 	} closing[CLOSING_MAX];
 	uint32_t n_closing;
 };
@@ -193,6 +194,7 @@ void session_rx_event(struct session *s, struct rx_transfer *t);
 /* control.c */
 size_t control_send(struct session *s, uint8_t *buf, size_t cap);
 uint64_t control_next_ns(struct session *s);
+void control_open_frame(const struct session *s, const struct tx_transfer *t, struct frame_open *o);
 int control_recv(struct session *s, const uint8_t *body, size_t len);
 
 /* sender.c */
