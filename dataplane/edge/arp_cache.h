@@ -8,13 +8,13 @@
 /*
  * Next hops and their MAC addresses: a small table with timers, no I/O and no clock of its own.
  *
- * Only next hops somebody asked for are in it (arp_cache_get), so nothing a stranger sends can grow it;
- * what ARP brings only updates entries that exist (RFC 826's merge). Entries never move while they
- * are held: a pointer from arp_cache_get() is good until arp_cache_put().
+ * Only next hops somebody asked for are in it (arp_cache_get), so nothing a stranger sends can
+ * grow it; what ARP brings only updates entries that exist (RFC 826's merge). Entries never move
+ * while they are held: a pointer from arp_cache_get() is good until arp_cache_put().
  *
  *   unknown --request: at once, then 0.2 s doubling to 2 s--> known
- *   known: 60 s. From the 45th second on it is asked again (unicast, then broadcast), in use all the
- *   while; without an answer it is unknown when the 60 s are over.
+ *   known: 60 s. From the 45th second on it is asked again (unicast, then broadcast), in use all
+ *   the while; without an answer it is unknown when the 60 s are over.
  *   fixed: a configured MAC. Never asked, never changed.
  *
  * Worker's thread. Times in ns of any one monotonic clock.
@@ -48,7 +48,10 @@ void arp_cache_put(struct arp_cache *c, struct arp_entry *e);
 /** ARP said that ip is at mac. false: nobody here cares. */
 bool arp_cache_learn(struct arp_cache *c, uint32_t ip, const uint8_t *mac, uint64_t now_ns);
 
-/** The link was down: what was known may be wrong, ask again at once (known entries stay in use). */
+/**
+ * The link was down: what was known may be wrong, ask again at once (known entries stay in
+ * use).
+ */
 void arp_cache_recheck(struct arp_cache *c, uint64_t now_ns);
 
 struct arp_request {

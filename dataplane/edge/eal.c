@@ -51,8 +51,8 @@ __attribute__((format(printf, 1, 2))) static void arg_add(const char *fmt, ...)
 }
 
 /*
- * One lcore over all CPUs this process may use, so that the EAL does not pin the control thread. Returns
- * false when the affinity is unknown: the EAL's default then.
+ * One lcore over all CPUs this process may use, so that the EAL does not pin the control thread.
+ * Returns false when the affinity is unknown: the EAL's default then.
  */
 static bool lcores_string(char *out, size_t len)
 {
@@ -137,8 +137,9 @@ static int set_log_level(const char *text)
 }
 
 /*
- * After the start, because --log-level works backwards for drivers that are loaded by it: the first match
- * wins. A memif client tries to connect again and again; its complaint each time says nothing new.
+ * After the start, because --log-level works backwards for drivers that are loaded by it: the
+ * first match wins. A memif client tries to connect again and again; its complaint each time says
+ * nothing new.
  */
 static int set_log_levels(const char *wanted)
 {
@@ -190,7 +191,10 @@ int eal_start(const struct eal_config *cfg, char *err, size_t err_len)
 		snprintf(err, err_len, "too many devices for DPDK's command line, or no memory");
 		return -E2BIG;
 	}
-	/* What the EAL writes while starting is kept back: only a failure makes it worth reading. */
+	/*
+	 * What the EAL writes while starting is kept back: only a failure makes it worth
+	 * reading.
+	 */
 	log = open_memstream(&text, &text_len);
 	if (log == NULL) {
 		snprintf(err, err_len, "no memory");
@@ -216,9 +220,10 @@ int eal_start(const struct eal_config *cfg, char *err, size_t err_len)
 void eal_stop(void)
 {
 	/*
-	 * No rte_eal_cleanup(): it unmaps the memory in which the interrupt thread, which it does not stop,
-	 * still looks for handles, and that thread dies of it now and then. Ports are closed and the memory is
-	 * private, so the end of the process cleans up; only an empty directory would stay.
+	 * No rte_eal_cleanup(): it unmaps the memory in which the interrupt thread, which it does
+	 * not stop, still looks for handles, and that thread dies of it now and then. Ports are
+	 * closed and the memory is private, so the end of the process cleans up; only an empty
+	 * directory would stay.
 	 */
 	if (started)
 		rmdir(rte_eal_get_runtime_dir());

@@ -9,9 +9,10 @@
  * DPDK's environment layer, started once by main before any port or worker exists.
  *
  * The calling thread becomes the control thread. It keeps its CPU affinity: the EAL is given one
- * lcore that floats over every CPU the process may use, and workers register themselves later. Ports
- * are not named here: port_create() plugs virtual devices in, because it knows the MTU their buffers
- * must hold. Only PCI addresses are needed at start, so that the EAL touches no other device.
+ * lcore that floats over every CPU the process may use, and workers register themselves later.
+ * Ports are not named here: port_create() plugs virtual devices in, because it knows the MTU
+ * their buffers must hold. Only PCI addresses are needed at start, so that the EAL touches no
+ * other device.
  *
  * Two ways to get memory:
  *   hugepages      --in-memory: nothing is left behind in hugetlbfs, no mount is needed
@@ -24,7 +25,10 @@ struct eal_config {
 	bool hugepages;
 	unsigned int memory_mb;  /* without hugepages: all memory the EAL gets; default 256 */
 	const char *file_prefix; /* default strait-<pid> */
-	/* Devices of the ports, as in port_config. PCI addresses are allowed, the others ignored. */
+	/*
+	 * Devices of the ports, as in port_config. PCI addresses are allowed, the others
+	 * ignored.
+	 */
 	const char *const *devices;
 	unsigned int device_count;
 	/* Further vdevs that are not ports, as for --vdev. */
@@ -36,12 +40,16 @@ struct eal_config {
 };
 
 /**
- * Start the EAL. Before any other thread exists. 0, or -errno with one sentence in err: what failed and,
- * where known, what to do about it (-ENOMEM no hugepages or memory, -EINVAL bad option, -EALREADY ..).
+ * Start the EAL. Before any other thread exists. 0, or -errno with one sentence in err: what
+ * failed and, where known, what to do about it (-ENOMEM no hugepages or memory, -EINVAL bad
+ * option, -EALREADY ..).
  */
 int eal_start(const struct eal_config *cfg, char *err, size_t err_len);
 
-/** Before the process ends, after the last port and worker are gone. The EAL cannot be started again. */
+/**
+ * Before the process ends, after the last port and worker are gone. The EAL cannot be started
+ * again.
+ */
 void eal_stop(void);
 
 /** "DPDK 22.11.11". */

@@ -5,11 +5,13 @@
 #include <string.h>
 
 /*
- * The little IP stack's common ground: sizes, identity, big-endian access and the Internet checksum.
+ * The little IP stack's common ground: sizes, identity, big-endian access and the Internet
+ * checksum.
  *
- * Everything named net_* is a pure function over byte spans: no clock, no device, no memory of its
- * own, so it runs in tests and fuzzers as it does under the worker. What a peer sends is never
- * trusted: lengths are checked before bytes are read. Addresses and ports are in host byte order.
+ * Everything named net_* is a pure function over byte spans: no clock, no device, no memory of
+ * its own, so it runs in tests and fuzzers as it does under the worker. What a peer sends is
+ * never trusted: lengths are checked before bytes are read. Addresses and ports are in host byte
+ * order.
  */
 
 enum {
@@ -58,11 +60,15 @@ static inline void net_put32(uint8_t *p, uint32_t v)
 }
 
 /*
- * Internet checksum (RFC 1071). Sums are kept as 64 bit numbers of native 16 bit words, which add up in any
- * order and byte order; net_sum_fold() gives the complement, to be stored with net_sum_put().
+ * Internet checksum (RFC 1071). Sums are kept as 64 bit numbers of native 16 bit words, which add
+ * up in any order and byte order; net_sum_fold() gives the complement, to be stored with
+ * net_sum_put().
  */
 
-/** Add len bytes. An odd last byte counts as if a zero followed, so only the last span may be odd. */
+/**
+ * Add len bytes. An odd last byte counts as if a zero followed, so only the last span may be
+ * odd.
+ */
 uint64_t net_sum_add(uint64_t sum, const uint8_t *p, size_t len);
 
 /** The 16 bit complement, in native order as it goes into the packet. */

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /*
- * ARP packets for IPv4 over Ethernet (RFC 826), both ways. What to do with them is arp_cache.h's and
- * the worker's business.
+ * ARP packets for IPv4 over Ethernet (RFC 826), both ways. What to do with them is arp_cache.h's
+ * and the worker's business.
  */
 
 enum {
@@ -28,7 +28,10 @@ struct net_arp {
 	uint32_t target_ip;
 };
 
-/** A frame with the ARP EtherType. 0, -EPROTO malformed, -EPROTONOSUPPORT not IPv4 over Ethernet. */
+/**
+ * A frame with the ARP EtherType. 0, -EPROTO malformed, -EPROTONOSUPPORT not IPv4 over
+ * Ethernet.
+ */
 int net_arp_decode(const uint8_t *frame, size_t len, struct net_arp *out);
 
 /** Each writes NET_ARP_FRAME_BYTES. to: NULL asks everybody. */

@@ -30,7 +30,10 @@ static enum net_verdict classify_udp(const uint8_t *ip, const uint8_t *udp, size
 	if (len < NET_UDP_BYTES)
 		return NET_DROP_MALFORMED;
 	udp_len = net_get16(udp + 4);
-	/* RFC 768: at least the header. Less than the IP payload hides bytes; nobody honest sends that. */
+	/*
+	 * RFC 768: at least the header. Less than the IP payload hides bytes; nobody honest
+	 * sends that.
+	 */
 	if (udp_len != len)
 		return NET_DROP_MALFORMED;
 	out->src_port = net_get16(udp);

@@ -8,10 +8,11 @@
 /*
  * What a received frame is: one of the few things we answer or consume, or a reason to drop it.
  *
- * Strict, because whoever is on the wire may send anything: a length that is not covered by the frame, a
- * header length below the least, a fragment, an address that is not ours, a checksum that does not
- * hold are each a drop with its own counter. Frames may carry Ethernet padding behind the IP packet.
- * IP options are not supported (source routes have no business here). Nothing is answered to strangers.
+ * Strict, because whoever is on the wire may send anything: a length that is not covered by the
+ * frame, a header length below the least, a fragment, an address that is not ours, a checksum
+ * that does not hold are each a drop with its own counter. Frames may carry Ethernet padding
+ * behind the IP packet. IP options are not supported (source routes have no business here).
+ * Nothing is answered to strangers.
  */
 
 enum net_verdict {

@@ -101,7 +101,10 @@ static void truncation_at_each_byte_is_malformed(void **state)
 
 	(void)state;
 	for (size_t n = 0; n < len; n++) {
-		/* A buffer of exactly that size, so that a sanitizer sees the first byte too many. */
+		/*
+		 * A buffer of exactly that size, so that a sanitizer sees the first byte too
+		 * many.
+		 */
 		uint8_t *cut = malloc(n > 0 ? n : 1);
 
 		memcpy(cut, full, n);

@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 /*
- * Ethernet, IPv4 and UDP headers of outgoing datagrams, from a template a flow: per packet only lengths
- * and checksums are filled in. DF is set and the identification is 0 (RFC 6864 section 4.1):
- * datagrams fit the configured MTU and are never fragmented.
+ * Ethernet, IPv4 and UDP headers of outgoing datagrams, from a template a flow: per packet only
+ * lengths and checksums are filled in. DF is set and the identification is 0 (RFC 6864 section
+ * 4.1): datagrams fit the configured MTU and are never fragmented.
  */
 
 struct net_flow {

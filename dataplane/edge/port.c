@@ -146,8 +146,9 @@ static int configure(struct port *p, char *err, size_t err_len)
 		info.driver_name != NULL ? info.driver_name : "unknown");
 
 	/*
-	 * Virtual devices claim or accept checksum flags and transmit wrong sums, and report limits that
-	 * are not theirs (1518 for memif and af_packet): their buffer arguments decide.
+	 * Virtual devices claim or accept checksum flags and transmit wrong sums, and report
+	 * limits that are not theirs (1518 for memif and af_packet): their buffer arguments
+	 * decide.
 	 */
 	if (p->device.kind == PORT_KIND_PCI) {
 		if (p->cfg.mtu < info.min_mtu || p->cfg.mtu > info.max_mtu)

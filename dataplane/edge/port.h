@@ -6,18 +6,21 @@
 #include <stdint.h>
 
 /*
- * A port: one DPDK device with one rx and one tx queue, its packet buffers, and its IPv4 identity.
+ * A port: one DPDK device with one rx and one tx queue, its packet buffers, and its IPv4
+ * identity.
  *
- * The control thread creates and destroys it and reads its figures; between worker_start() and worker_stop()
- * packets belong to the worker. Nothing waits for the link: a memif whose peer is not there yet, or
- * comes back after a restart, is a port that is down for a while.
+ * The control thread creates and destroys it and reads its figures; between worker_start() and
+ * worker_stop() packets belong to the worker. Nothing waits for the link: a memif whose peer is
+ * not there yet, or comes back after a restart, is a port that is down for a while.
  *
- * A packet is one segment, on both directions and on every device: buffers are sized for the MTU, memif's
- * bsize and af_packet's framesz are set to hold a whole frame. Devices that chain or truncate do
- * it wrong (af_xdp, memif, af_packet), and vector rx/tx paths need single segments anyway.
+ * A packet is one segment, on both directions and on every device: buffers are sized for the MTU,
+ * memif's bsize and af_packet's framesz are set to hold a whole frame. Devices that chain or
+ * truncate do it wrong (af_xdp, memif, af_packet), and vector rx/tx paths need single segments
+ * anyway.
  *
- * Checksums: hardware only where a physical device claims it. Virtual devices let the flags pass and
- * send wrong sums, so there software computes and verifies them. A UDP checksum of 0 is accepted (RFC 768).
+ * Checksums: hardware only where a physical device claims it. Virtual devices let the flags pass
+ * and send wrong sums, so there software computes and verifies them. A UDP checksum of 0 is
+ * accepted (RFC 768).
  *
  * Addresses and ports are in host byte order.
  */
@@ -35,8 +38,9 @@ enum {
 
 struct port_config {
 	/*
-	 * PCI address ("0000:3b:00.0") or vdev with arguments ("net_memif0,role=client,socket=/run/wan.sock",
-	 * "net_af_packet0,iface=veth0", "net_ring0"). Sizes the MTU asks for are added where not given.
+	 * PCI address ("0000:3b:00.0") or vdev with arguments
+	 * ("net_memif0,role=client,socket=/run/wan.sock", "net_af_packet0,iface=veth0",
+	 * "net_ring0"). Sizes the MTU asks for are added where not given.
 	 */
 	const char *device;
 	bool has_mac; /* else the device's own */
@@ -58,8 +62,8 @@ struct port;
 bool port_device_is_pci(const char *device);
 
 /**
- * Check a configuration without touching any device. 0, or -EINVAL with one sentence in err. For configuration
- * files, so that mistakes are found before the EAL starts.
+ * Check a configuration without touching any device. 0, or -EINVAL with one sentence in err. For
+ * configuration files, so that mistakes are found before the EAL starts.
  */
 int port_config_check(const struct port_config *cfg, char *err, size_t err_len);
 
@@ -68,12 +72,15 @@ struct port *port_create(const struct port_config *cfg, char *err, size_t err_le
 /** After its worker stopped. */
 void port_destroy(struct port *p);
 
-/** The configuration as it is used: defaults filled in, mac the one on the wire. device stays valid. */
+/**
+ * The configuration as it is used: defaults filled in, mac the one on the wire. device stays
+ * valid.
+ */
 const struct port_config *port_settings(const struct port *p);
 
 /**
- * Next hop towards an address: itself on the prefix (or with a static next hop and no gateway), else the
- * gateway; 0: there is none.
+ * Next hop towards an address: itself on the prefix (or with a static next hop and no gateway),
+ * else the gateway; 0: there is none.
  */
 uint32_t port_next_hop(const struct port *p, uint32_t ip);
 

@@ -76,7 +76,10 @@ static bool arg_is(const char *devargs, const char *key, const char *value)
 	return v != NULL && len == strlen(value) && strncmp(v, value, len) == 0;
 }
 
-/* The number given for key; add it as fallback when it is not there. -EINVAL: no number, or no room. */
+/*
+ * The number given for key; add it as fallback when it is not there. -EINVAL: no number, or no
+ * room.
+ */
 static long arg_number(struct port_device *d, const char *key, long fallback)
 {
 	size_t len, used = strlen(d->devargs);

@@ -4,12 +4,16 @@
 #include "dataplane/edge/port.h"
 
 /*
- * Device strings: what a port is made of, and the arguments the MTU asks for. Pure; no device is touched.
+ * Device strings: what a port is made of, and the arguments the MTU asks for. Pure; no device is
+ * touched.
  *
- * memif        one buffer holds a whole frame: a frame over two buffers is corrupted when the ring is nearly
+ * memif        one buffer holds a whole frame: a frame over two buffers is corrupted when the
+ * ring is nearly
  *              full. zero-copy is refused: it maps one region only and cannot carry our buffers.
- * af_packet    a frame longer than framesz is cut on receive without an error, and freed on transmit.
- *              qdisc_bypass=1 unless given: without it a shaper behind the ring makes tx_burst block in poll().
+ * af_packet    a frame longer than framesz is cut on receive without an error, and freed on
+ * transmit.
+ *              qdisc_bypass=1 unless given: without it a shaper behind the ring makes tx_burst
+ *              block in poll().
  */
 
 enum port_kind {

@@ -88,7 +88,10 @@ int rte_intr_callback_unregister(const struct rte_intr_handle *handle, rte_intr_
 	return next(handle, cb, cb_arg);
 }
 
-/* In front of libc's function of this name; see port_guard.h. Only memif uses this type of socket. */
+/*
+ * In front of libc's function of this name; see port_guard.h. Only memif uses this type of
+ * socket.
+ */
 ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
 {
 	static ssize_t (*_Atomic libc_function)(int, const struct msghdr *, int);

@@ -8,12 +8,14 @@
 #include <time.h>
 
 /*
- * A memif client connects once, when it is started, and that start fails while the server is not there; after
- * a lost connection it stays down. So a client port is started again until its link is up.
+ * A memif client connects once, when it is started, and that start fails while the server is not
+ * there; after a lost connection it stays down. So a client port is started again until its link
+ * is up.
  *
- * The driver handles connections on the EAL's interrupt thread and takes no lock against the functions of
- * ethdev: a port closed while its peer goes away is freed twice. So starts, stops and the close are done in
- * alarms, which run on that same thread: one after the other, never at once.
+ * The driver handles connections on the EAL's interrupt thread and takes no lock against the
+ * functions of ethdev: a port closed while its peer goes away is freed twice. So starts, stops
+ * and the close are done in alarms, which run on that same thread: one after the other, never at
+ * once.
  */
 
 enum {
@@ -39,8 +41,8 @@ static void reconnect(struct port *p)
 		if (now_ms() - p->memif_started_ms < CONNECT_MS)
 			return;
 		/*
-		 * A stopped port has burst functions that complain and dump the stack, so the worker stays
-		 * outside from before the stop until a start succeeded.
+		 * A stopped port has burst functions that complain and dump the stack, so the
+		 * worker stays outside from before the stop until a start succeeded.
 		 */
 		if (!port_guard_close(&p->guard))
 			return;

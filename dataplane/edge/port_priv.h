@@ -9,8 +9,8 @@
 #include <rte_mbuf.h>
 
 /*
- * What the worker sees of its port, besides port.h. Everything but the guard is written before the worker
- * starts and only read afterwards.
+ * What the worker sees of its port, besides port.h. Everything but the guard is written before
+ * the worker starts and only read afterwards.
  */
 
 struct port {

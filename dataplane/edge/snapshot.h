@@ -7,12 +7,12 @@
 #include <string.h>
 
 /*
- * Figures published by one thread and read by others without stopping it: a sequence lock over 64 bit
- * words. The writer never waits. A reader that meets a write tries again; what it returns was true at
- * one moment.
+ * Figures published by one thread and read by others without stopping it: a sequence lock over 64
+ * bit words. The writer never waits. A reader that meets a write tries again; what it returns was
+ * true at one moment.
  *
- * Words are relaxed atomics, so a torn read is a retry and no undefined behavior. The fences pair as in
- * Boehm, "Can seqlocks get along with programming language memory models?" (MSPC 2012).
+ * Words are relaxed atomics, so a torn read is a retry and no undefined behavior. The fences pair
+ * as in Boehm, "Can seqlocks get along with programming language memory models?" (MSPC 2012).
  */
 
 enum { SNAPSHOT_WORDS_MAX = 96 };

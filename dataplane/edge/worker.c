@@ -189,7 +189,10 @@ bool worker_event_arm(struct worker *w)
 {
 	uint64_t wakeups;
 
-	/* Empty it first: a wake-up that comes later is for the arming below. EAGAIN: there was none. */
+	/*
+	 * Empty it first: a wake-up that comes later is for the arming below. EAGAIN: there was
+	 * none.
+	 */
 	if (read(w->event_fd, &wakeups, sizeof(wakeups)) < 0 && errno != EAGAIN)
 		return true;
 	atomic_store_explicit(&w->armed, true, memory_order_relaxed);

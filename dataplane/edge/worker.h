@@ -10,16 +10,16 @@
 /*
  * The worker: the poll-mode thread that owns one port queue and the sessions on it.
  *
- * The control thread talks to it only through this header: commands go down one SP/SC ring, events
- * come up another, figures are read from snapshots. A worker never allocates, logs, locks or makes a
- * system call per packet; when idle it sleeps in growing steps (unless poll_mode), and when the control
- * thread asked to be woken it writes an eventfd once.
+ * The control thread talks to it only through this header: commands go down one SP/SC ring,
+ * events come up another, figures are read from snapshots. A worker never allocates, logs, locks
+ * or makes a system call per packet; when idle it sleeps in growing steps (unless poll_mode), and
+ * when the control thread asked to be woken it writes an eventfd once.
  *
- * Ownership: a session, tx_transfer or rx_transfer belongs to the worker from the command that hands it
- * over until the event that gives it back (SESSION_EVENT_TX_CLOSED / RX_CLOSED for transfers,
- * WORKER_EVENT_SESSION_GONE for sessions). Commands that name a session or transfer the worker gave back
- * meanwhile are ignored without looking at it, so it may be destroyed on that event although such
- * commands are still in the ring.
+ * Ownership: a session, tx_transfer or rx_transfer belongs to the worker from the command that
+ * hands it over until the event that gives it back (SESSION_EVENT_TX_CLOSED / RX_CLOSED for
+ * transfers, WORKER_EVENT_SESSION_GONE for sessions). Commands that name a session or transfer
+ * the worker gave back meanwhile are ignored without looking at it, so it may be destroyed on
+ * that event although such commands are still in the ring.
  */
 
 struct worker;
@@ -27,17 +27,20 @@ struct port;
 
 enum worker_command_type {
 	/*
-	 * session, session_id, endpoint: where its packets go. local_ip and local_port 0: the port's.
-	 * WORKER_EVENT_SESSION_GONE at once when WORKER_SESSIONS_MAX are there or the id is taken.
+	 * session, session_id, endpoint: where its packets go. local_ip and local_port 0: the
+	 * port's. WORKER_EVENT_SESSION_GONE at once when WORKER_SESSIONS_MAX are there or the id
+	 * is taken.
 	 */
 	WORKER_SESSION_ADD,
-	WORKER_SESSION_DEL, /* resets its transfers with status; WORKER_EVENT_SESSION_GONE is its last event */
+	/* resets its transfers with status; WORKER_EVENT_SESSION_GONE is its last event */
+	WORKER_SESSION_DEL,
 	WORKER_SESSION_CAP, /* value = bits/s */
 	WORKER_TX_START,    /* tx; WORKER_EVENT_TX_REJECTED when the session has no room */
 	WORKER_TX_READY,    /* tx, object, data */
 	WORKER_TX_GONE,     /* tx, object, status */
 	WORKER_TX_CANCEL,   /* tx, status */
-	WORKER_RX_ATTACH, /* rx; WORKER_EVENT_RX_REJECTED when it was closed meanwhile: destroy it */
+	/* rx; WORKER_EVENT_RX_REJECTED when it was closed meanwhile: destroy it */
+	WORKER_RX_ATTACH,
 	WORKER_RX_REFUSE, /* value = transfer id, status */
 	WORKER_RX_BEGIN,  /* rx */
 	WORKER_RX_PLACE,  /* rx, object */
@@ -105,12 +108,15 @@ int worker_event_fd(const struct worker *w);
 /** Ask to be woken. true: events are waiting already, drain first. */
 bool worker_event_arm(struct worker *w);
 
-/** Snapshot of a session's figures, at most some ms old. false: the worker does not know the session. */
+/**
+ * Snapshot of a session's figures, at most some ms old. false: the worker does not know the
+ * session.
+ */
 bool worker_session_stats(struct worker *w, const struct session *s, struct session_stats *out);
 
 /*
- * Counters of a worker and its port: what happens before a session is found, and what the port did.
- * One table, as in <strait/counters.h>, whose kinds it uses.
+ * Counters of a worker and its port: what happens before a session is found, and what the port
+ * did. One table, as in <strait/counters.h>, whose kinds it uses.
  */
 #define WORKER_COUNTERS(X)                                                                         \
 	X(rx_packets, GOOD, "frames received")                                                     \

@@ -58,8 +58,8 @@ static void housekeeping(struct worker *w)
 }
 
 /*
- * Wake the control thread if it asked for it. The fence pairs with the one in worker_event_arm(): either it
- * sees the event in the ring, or we see that it is armed.
+ * Wake the control thread if it asked for it. The fence pairs with the one in worker_event_arm():
+ * either it sees the event in the ring, or we see that it is armed.
  */
 static void wake_control(struct worker *w)
 {

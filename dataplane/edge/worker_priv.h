@@ -12,7 +12,8 @@
 #include <pthread.h>
 
 /*
- * The worker from inside: its state and the steps of one turn of its loop, each in a file of its own.
+ * The worker from inside: its state and the steps of one turn of its loop, each in a file of its
+ * own.
  *
  *   worker_rx.c       receive a burst; sessions, ARP, ICMP
  *   worker_command.c  what the control thread asks for
@@ -40,15 +41,16 @@ enum {
 #define WORKER_STATS_NS        5000000ull
 #define WORKER_LINK_NS         100000000ull
 #define WORKER_STUCK_NS                                                                            \
-	2000000ull /* a full port may recover for so long before packets are dropped */
+	20000000ull /* a full port may recover for so long before packets are dropped */
+2000000ull          /* a full port may recover for so long before packets are dropped */
 #define WORKER_HOLD_NS 1000000000ull /* an unknown next hop holds a session for so long, */
 #define WORKER_DRIP_NS 100000000ull  /* then packets are dropped one by one, so its timers run */
 
-enum worker_slot_state {
-	WORKER_SLOT_FREE,
-	WORKER_SLOT_LIVE,
-	WORKER_SLOT_DRAINING, /* deleted; its last events are on their way */
-};
+	enum worker_slot_state {
+		WORKER_SLOT_FREE,
+		WORKER_SLOT_LIVE,
+		WORKER_SLOT_DRAINING, /* deleted; its last events are on their way */
+	};
 
 struct worker_slot {
 	enum worker_slot_state state;

@@ -101,8 +101,8 @@ static unsigned int trust(const struct worker *w, const struct rte_mbuf *m)
 	unsigned int t = 0;
 
 	/*
-	 * Only what a physical device says is good saves work. What it says is bad is looked at again;
-	 * flags of virtual devices mean nothing (net_ring hands through the sender's).
+	 * Only what a physical device says is good saves work. What it says is bad is looked at
+	 * again; flags of virtual devices mean nothing (net_ring hands through the sender's).
 	 */
 	if (!w->port->hw_rx_checksum)
 		return 0;

@@ -24,8 +24,8 @@
 #include <cmocka.h>
 
 /*
- * A worker on one end of a memif, in one process and without hugepages. On the other end either the test
- * itself, frame by frame, or a second worker. Waiting is polling with a deadline.
+ * A worker on one end of a memif, in one process and without hugepages. On the other end either
+ * the test itself, frame by frame, or a second worker. Waiting is polling with a deadline.
  */
 
 enum {
@@ -103,7 +103,10 @@ static struct worker *open_worker(struct port *p)
 static int open_near(void **state)
 {
 	(void)state;
-	/* In one process the driver makes the socket once: as a listener only if the server comes first. */
+	/*
+	 * In one process the driver makes the socket once: as a listener only if the server
+	 * comes first.
+	 */
 	rounds++;
 	near_port = open_port("server", 0);
 	far_port = open_port("client", 1);
@@ -338,7 +341,10 @@ static void peers_that_vanish_in_the_handshake_do_no_harm(void **state)
 	lost_peer_is_found_again(state);
 }
 
-/* ---- two workers, two sessions ------------------------------------------------------------------- */
+/*
+ * ---- two workers, two sessions
+ * -------------------------------------------------------------------
+ */
 
 enum { OBJECTS = 3, OBJECT_BYTES = 1000001 };
 

@@ -26,9 +26,9 @@ static uint16_t burst(struct worker *w, struct rte_mbuf **m, uint16_t n)
 }
 
 /*
- * What the port does not take waits for the next turn: a neighbor that was not scheduled for a moment
- * costs no packet. A port that takes nothing for WORKER_STUCK_NS (a link that is down, a packet it
- * cannot send) loses the batch, so nothing can wedge the worker.
+ * What the port does not take waits for the next turn: a neighbor that was not scheduled for a
+ * moment costs no packet. A port that takes nothing for WORKER_STUCK_NS (a link that is down, a
+ * packet it cannot send) loses the batch, so nothing can wedge the worker.
  */
 void worker_flush(struct worker *w)
 {
@@ -184,7 +184,10 @@ unsigned int worker_tx(struct worker *w)
 
 		if (s->state != WORKER_SLOT_LIVE)
 			continue;
-		/* Sessions keep their packets while the port is full; who is next comes first then. */
+		/*
+		 * Sessions keep their packets while the port is full; who is next comes first
+		 * then.
+		 */
 		if (w->out_count > 0) {
 			w->first = (w->first + i) % WORKER_SESSIONS_MAX;
 			return sent;
