@@ -40,17 +40,17 @@ enum {
 #define WORKER_HOUSEKEEPING_NS 1000000ull
 #define WORKER_STATS_NS        5000000ull
 #define WORKER_LINK_NS         100000000ull
-#define WORKER_STUCK_NS                                                                            \
-	20000000ull /* a full port may recover for so long before packets are dropped */
-2000000ull          /* a full port may recover for so long before packets are dropped */
-#define WORKER_HOLD_NS 1000000000ull /* an unknown next hop holds a session for so long, */
-#define WORKER_DRIP_NS 100000000ull  /* then packets are dropped one by one, so its timers run */
+/* A full port may recover for so long before packets are dropped. */
+#define WORKER_STUCK_NS 20000000ull
+/* An unknown next hop holds a session for so long, then packets are dropped one by one. */
+#define WORKER_HOLD_NS 1000000000ull
+#define WORKER_DRIP_NS 100000000ull
 
-	enum worker_slot_state {
-		WORKER_SLOT_FREE,
-		WORKER_SLOT_LIVE,
-		WORKER_SLOT_DRAINING, /* deleted; its last events are on their way */
-	};
+enum worker_slot_state {
+	WORKER_SLOT_FREE,
+	WORKER_SLOT_LIVE,
+	WORKER_SLOT_DRAINING, /* deleted; its last events are on their way */
+};
 
 struct worker_slot {
 	enum worker_slot_state state;
