@@ -23,6 +23,10 @@ static bool is_as_asked(const struct world_object *o)
 		o->published;
 }
 
+/*
+ * After a restart, bytes may be left of an object that the source found gone in the meantime:
+ * nobody orders it again, so it is for the pool to reclaim.
+ */
 static void object_check(struct world *w, uint32_t i)
 {
 	const struct world_object *o = &w->objects[i];
@@ -35,7 +39,7 @@ static void object_check(struct world *w, uint32_t i)
 			o->published ? ", published" : "");
 	else if (o->src)
 		world_fail(w, "object %u is still leased at the source", i);
-	else if (o->dst)
+	else if (o->dst && (w->restarts == 0 || o->published))
 		world_fail(w, "object %u is still half placed at the sink", i);
 }
 

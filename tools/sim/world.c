@@ -454,6 +454,7 @@ int world_restart(struct world *w, enum world_side crashed)
 	bool again[WORLD_TRANSFERS_MAX];
 	int rc;
 
+	w->restarts++;
 	for (uint32_t i = 0; i < w->ntransfers; i++) {
 		again[i] = !w->transfers[i].closed;
 		w->transfers[i].waiting = false;

@@ -153,7 +153,7 @@ struct world {
 	uint64_t now_ns, t0_ns;
 	uint64_t verified_ns; /* the last object was verified at */
 	uint64_t closings;    /* transfers given back, both sides */
-	uint64_t spins, steps;
+	uint64_t spins, steps, restarts;
 	struct prng rnd; /* session ids and secrets */
 
 	struct world_object *objects;
