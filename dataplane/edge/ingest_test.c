@@ -165,8 +165,9 @@ static void every_transfer_moves_whichever_manifest_came_first(void **state)
 
 	assert_int_equal(placed(w), 4);
 	/*
-	 * The one with a deadline is served first, in a window of its own, though the other's manifest
-	 * was here before and filled the window of the class. Keys 1 to 3 are the other's: busy.
+	 * The one with a deadline is served first, in a window of its own, though the other's
+	 * manifest was here before and filled the window of the class. Keys 1 to 3 are the
+	 * other's: busy.
 	 */
 	fake_clear(&w->pool.objects[0]);
 	open_transfer(w, 10, "", 0, 500);

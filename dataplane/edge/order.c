@@ -202,6 +202,8 @@ static int log_send(struct order *o, int (*send)(void *ctx, const Strait__OrderR
 
 	if (n > ORDER_RESULTS_BATCH)
 		n = ORDER_RESULTS_BATCH;
+	if (n > o->object_count)
+		n = o->object_count; /* told twice: the master takes no more at once */
 	for (uint32_t i = 0; i < n; i++) {
 		const struct order_log_entry *e = &o->log[o->log_sent + i];
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /*
- * Doubles at the borders of order.c and ingest.c, for their unit tests: a worker that records what it is told,
- * and a pool of a few objects whose calls fail on demand.
+ * Doubles at the borders of order.c and ingest.c, for their unit tests: a worker that records
+ * what it is told, and a pool of a few objects whose calls fail on demand.
  */
 
 enum { FAKE_COMMANDS = 4096, FAKE_OBJECTS = 64 };
