@@ -21,7 +21,10 @@
 enum {
 	UDP_PORT_DEFAULT = 4790,
 	OBJECTS_DEFAULT = 16384,
-	SLOTS_MAX = 1 << 20,
+	SLOTS_MAX = 65000, /* 16-bit lists */
+	PACKETS_MAX = 1 << 24,
+	SLOTS_DEFAULT = 4096,
+	PACKETS_DEFAULT = 131072,
 	/* All classes together leave a quarter of the pool. */
 	CREDIT_POOL_SHARE = 4,
 };
@@ -375,9 +378,17 @@ static void check_sizes(struct check *ck, struct edge_config *cfg, struct raw_co
 		windows[i]->objects = windows[i]->objects ? windows[i]->objects : OBJECTS_DEFAULT;
 		cfg->credit[i].objects = windows[i]->objects;
 	}
-	if (s->scratch_slots > SLOTS_MAX || s->row_slots > UINT16_MAX - 1 ||
-		s->log_packets > 16 * SLOTS_MAX || s->window_packets > 16 * SLOTS_MAX)
-		fail(ck, "session", "session: a size is out of bounds");
+	if (s->scratch_slots > SLOTS_MAX || s->row_slots > SLOTS_MAX)
+		fail(ck, "session", "session: scratch_slots and row_slots are at most %d",
+			SLOTS_MAX);
+	if (s->log_packets > PACKETS_MAX || s->window_packets > PACKETS_MAX)
+		fail(ck, "session", "session: log_packets and window_packets are at most %d",
+			PACKETS_MAX);
+	/* The defaults of session.h, spelled out for --print-effective-config. */
+	s->scratch_slots = s->scratch_slots ? s->scratch_slots : SLOTS_DEFAULT;
+	s->row_slots = s->row_slots ? s->row_slots : SLOTS_DEFAULT;
+	s->log_packets = s->log_packets ? s->log_packets : PACKETS_DEFAULT;
+	s->window_packets = s->window_packets ? s->window_packets : PACKETS_DEFAULT;
 	cfg->scratch_slots = s->scratch_slots;
 	cfg->row_slots = s->row_slots;
 	cfg->log_packets = s->log_packets;

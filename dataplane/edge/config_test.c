@@ -111,6 +111,7 @@ static void a_good_file_loads_with_defaults(void **state)
 	text = edge_config_print(&cfg);
 	assert_non_null(text);
 	assert_non_null(strstr(text, "udp_port: 4790"));
+	assert_non_null(strstr(text, "scratch_slots: 4096"));
 	free(text);
 	edge_config_fini(&cfg);
 }
@@ -166,6 +167,7 @@ static void errors_name_the_line_and_what_to_do(void **state)
 		{ "cap: 1Gbit", "cap: fast", 17, "fast" },
 		{ "site: beta", "site: B", 19, "\"B\"" },
 		{ "bytes: 8M", "bytes: 8", 21, "1M" },
+		{ "credit:", "session: {scratch_slots: 70000}\ncredit:", 20, "at most" },
 	};
 	char want[160], err[1024];
 	struct edge_config cfg;
