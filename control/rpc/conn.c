@@ -153,6 +153,25 @@ static void tls_established(struct rpc_conn *c)
 		conn_opened(c);
 }
 
+/* libevent tells a refused TLS connection as an end of file, too. */
+static void handshake_cut(struct rpc_conn *c, int sock_err)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	char text[200];
+
+	if (c->initiator &&
+		getpeername(bufferevent_getfd(c->bev), (struct sockaddr *)&ss, &len) != 0) {
+		sock_err = sock_err != 0 ? sock_err : ECONNREFUSED;
+		snprintf(text, sizeof(text), "cannot connect to %s: %s", c->peer_address,
+			strerror(sock_err));
+		conn_break(c, -sock_err, text);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s closed during the handshake", c->peer_address);
+	conn_break(c, -ECONNRESET, text);
+}
+
 static void event_cb(struct bufferevent *bev, short what, void *arg)
 {
 	struct rpc_conn *c = arg;
@@ -174,7 +193,7 @@ static void event_cb(struct bufferevent *bev, short what, void *arg)
 		bool half = evbuffer_get_length(bufferevent_get_input(bev)) > 0;
 
 		if (c->state == CONN_CONNECTING)
-			conn_break(c, -ECONNRESET, "the peer closed during the handshake");
+			handshake_cut(c, sock_err);
 		else if (half)
 			conn_break(c, -EPROTO, "the peer closed in the middle of a message");
 		else
