@@ -1,0 +1,93 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Every verb of straitctl: a table for people, JSON that parses for programs, statuses that scripts
+# can rely on (0 done, 1 failed, 2 usage, 3 unreachable, 4 refused, 5 timeout).
+set -uo pipefail
+# shellcheck source=tests/e2e/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+lab_init cli
+LAB_CAP=200Mbit LAB_POOL_A=128M LAB_POOL_B=128M
+LAB_WAN=(--rate-gbps 0.2 --rtt-ms 40 --loss 0.01)
+lab_configure
+lab_up
+lab_put objects --objects 24
+
+# both NAME EXPRESSION COMMAND..: a table, and JSON r with which the expression holds.
+both() {
+	local name=$1 expr=$2 table
+	shift 2
+	table=$("$@" 2>&1)
+	check_py "$name: a table" 'rc == 0 and lines > 0' rc=$? lines="$(wc -l <<<"$table")"
+	check_py "$name: JSON" "$expr" r="$("$@" -o json 2>&1)"
+}
+
+status_of() {
+	local want=$1
+	shift
+	"$@" >"$LAB_DIR/out" 2>&1 </dev/null
+	RC=$?
+	check_py "status $want of: $(printf '%s ' "${@##*/}" | cut -c1-70)" "$RC == $want"
+}
+
+both "site list" '[s["site"] for s in r] == ["a", "b"]' ctl site list
+both "edge list" 'len(r) == 2 and all(e["connected"] for e in r)' ctl edge list
+both "edge show" 'r["edge"] == "a1" and "counters" in r' ctl edge show a/a1
+both "status" 'r["term"] >= 1' ctl status
+both "site add" 'True' ctl site add c --label far
+both "site show" 'r[0]["label"] == "far"' ctl site show c
+status_of 0 ctl site del c
+status_of 4 ctl site del c
+check_py "site del: JSON" 'r == {}' r="$(ctl site add d >/dev/null && ctl site del d -o json)"
+check_py "site list no longer shows it" '"c" not in [s["site"] for s in r]' r="$(ctl site list -o json)"
+
+lab_submit objects
+ctl order watch "$ORDER" >"$LAB_DIR/watch" 2>&1
+check_py "order watch waits for the end" 'rc == 0' rc=$?
+check "order watch tells the progress" grep -q -E '[0-9]+ ?%' "$LAB_DIR/watch"
+ctl order watch "$ORDER" -o json >"$LAB_DIR/watch.json" 2>&1
+check_py "order watch: JSON lines" 'all(__import__("json").loads(l) for l in t.splitlines())' \
+	t="$(py '__import__("json").dumps(open("'"$LAB_DIR"'/watch.json").read())')"
+check "all is there" lab_verify objects
+both "order list" 'len(r) == 1 and r[0]["state"] == "done"' ctl order list
+both "order show" 'r["state"] == "done" and len(r["detail"]) == r["objects"] == 24' \
+	ctl order show "$ORDER" --objects
+
+lab_put long --model long --objects 20
+lab_submit long
+status_of 0 ctl order cancel "$ORDER"
+lab_wait "$ORDER" 20
+check_py "a canceled order is canceled" 'r["state"] == "canceled"' r="$RESULT"
+status_of 4 ctl order cancel "$ORDER"
+status_of 4 ctl order show 4711
+status_of 1 ctl order watch "$ORDER"
+
+head -c 100000 /dev/urandom >"$LAB_DIR/value"
+status_of 0 "$LAB_BIN/straitctl" put --pool "$LAB_A" key-1 "$LAB_DIR/value"
+status_of 0 "$LAB_BIN/straitctl" exist --pool "$LAB_A" key-1
+status_of 1 "$LAB_BIN/straitctl" exist --pool "$LAB_A" key-2
+status_of 0 "$LAB_BIN/straitctl" get --pool "$LAB_A" key-1 --to "$LAB_DIR/back"
+check "get gives the bytes that were put" cmp "$LAB_DIR/value" "$LAB_DIR/back"
+status_of 1 "$LAB_BIN/straitctl" get --pool "$LAB_A" key-2 --to "$LAB_DIR/back"
+check_py "exist: JSON" 'r[0]["exists"] is True' \
+	r="$("$LAB_BIN/straitctl" exist --pool "$LAB_A" key-1 -o json)"
+check_py "pool show: JSON" 'r["objects"] > 0' \
+	r="$("$LAB_BIN/straitctl" pool show --pool "$LAB_A" -o json)"
+check_py "remove: JSON" 'r == {"removed": 1}' \
+	r="$(pool_tool put "$LAB_A" key-3 9 && "$LAB_BIN/straitctl" remove --pool "$LAB_A" key-3 -o json)"
+check_py "pki: JSON" '"ca.pem" in r["cert"]' r="$("$LAB_BIN/straitctl" pki init "$LAB_DIR/ca" -o json)"
+printf 'key-1\n' | ctl order submit --from a --to b --keys-file - --wait >"$LAB_DIR/out" 2>&1
+check_py "order submit --wait" 'rc == 0' rc=$?
+status_of 0 "$LAB_BIN/straitctl" get --pool "$LAB_B" key-1 --to "$LAB_DIR/back"
+check "and it came across" cmp "$LAB_DIR/value" "$LAB_DIR/back"
+
+status_of 2 ctl bogus
+status_of 2 ctl order
+status_of 2 ctl order submit --from a
+status_of 0 ctl --help
+status_of 0 ctl --version
+stop master
+status_of 3 ctl status
+check "a master that is not there is named" grep -q "$LAB_PORT_M" "$LAB_DIR/out"
+finish

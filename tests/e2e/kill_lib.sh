@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# One order of 192 MiB, a process killed with SIGKILL in mid-transfer and started again. Sourced by
+# the kill tests after lib.sh.
+
+KILL_OBJECTS=96
+KILL_BYTES=$((KILL_OBJECTS << 21))
+# What may be sent again: one BDP (400 Mbit/s x 40 ms) and 64 MiB.
+KILL_AGAIN=$((2000000 + (64 << 20)))
+
+kill_begin() {
+	lab_init "$1"
+	LAB_CAP=400Mbit LAB_POOL_A=260M LAB_POOL_B=260M LAB_WAN_STATS_MS=100
+	LAB_WAN=(--rate-gbps 0.4 --rtt-ms 40 --loss 0.01)
+	lab_configure
+	lab_up
+}
+
+# kill_order NAME: submit, and wait until two thirds are across.
+kill_order() {
+	lab_put "$1" --model "$1" --objects $KILL_OBJECTS
+	sent_before=$(sent_bytes)
+	lab_submit "$1"
+	until_true 25 order_passed "$ORDER" $((KILL_BYTES * 2 / 3)) || die "the transfer does not proceed"
+	check_py "$1: still running when the kill comes" 'r["state"] == "running"' \
+		r="$(order_json "$ORDER")"
+}
+
+# Bytes A has put on the line since the emulator started, as payload of full packets.
+sent_bytes() {
+	local w
+	w=$(wan_figures)
+	[ -n "$w" ] || w='{"ab": {"offered_bytes": 0}}'
+	py 'w["ab"]["offered_bytes"] * 1432 // 1538' w="$w"
+}
+
+# kill_end NAME [BYTES SENT BEFORE]: the order completes, nothing is half visible, little is sent again.
+kill_end() {
+	local again
+	lab_wait "$ORDER" 40
+	check_py "$1: the order completes" \
+		'r["state"] == "done" and r["committed"] + r.get("existed", 0) == n' \
+		r="$RESULT" n=$KILL_OBJECTS
+	check "$1: every object at B is the one that was made" lab_verify "$1"
+	# The emulator's next line has it all.
+	until_true 2 wan_is_quiet
+	again=$(($(sent_bytes) + ${2:-0} - sent_before - KILL_BYTES))
+	check_py "$1: $((again >> 20)) MiB sent beyond the objects, at most 65 and repair" \
+		"$again <= $KILL_AGAIN + $KILL_BYTES // 50"
+	check_py "$1: no partial object is left" 's["writing"] == 0 and s["partials"] == 0' \
+		s="$(pool_tool stats "$LAB_B")"
+	# Room for the next one.
+	lab_keys "$1" | pool_tool remove "$LAB_A" >/dev/null
+	lab_keys "$1" | pool_tool remove "$LAB_B" >/dev/null
+}
+
+wan_is_quiet() {
+	local before
+	before=$(sent_bytes)
+	sleep 0.25
+	[ $(($(sent_bytes) - before)) -lt 200000 ]
+}
