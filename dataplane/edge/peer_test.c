@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/peer.h"
+
+#include "control/base/clock.h"
+#include "control/base/log.h"
+#include "dataplane/edge/order_fakes.h"
+
+#include <event2/event.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+/* Two edges in one process, real connections over the loopback, workers that only take notes. */
+
+#define LIMIT_NS 10000000000ULL
+
+struct side {
+	struct fake_worker worker;
+	struct control_queue queue;
+	struct ingest *ingest;
+	struct orders *orders;
+	struct peers *peers;
+	struct rpc_tls *tls;
+	unsigned int answered; /* commands whose events were made up */
+};
+
+struct world {
+	struct event_base *base;
+	struct side a, b;
+	struct order_link *link;
+};
+
+static struct pool *no_pool(void *ctx, const uint8_t *tenant, size_t len)
+{
+	(void)ctx;
+	(void)tenant;
+	(void)len;
+	return NULL;
+}
+
+static struct order_link *no_link(void *ctx, const Strait__OrderStart *m)
+{
+	(void)ctx;
+	(void)m;
+	return NULL;
+}
+
+static void kick(void *ctx)
+{
+	(void)ctx;
+}
+
+static const struct order_ops order_ops = { .pool = no_pool, .link = no_link, .kick = kick };
+static const struct ingest_ops ingest_ops = { .pool = no_pool, .kick = kick };
+
+static void start(struct world *w, struct side *s, const char *site, uint8_t boot,
+	const char *listen)
+{
+	struct rpc_tls_config tls = { .insecure_loopback = true };
+	struct peers_config cfg = { .site = site,
+		.edge = "e1",
+		.data_ipv4 = 0x0a000001,
+		.data_port = 4790,
+		.symbol_bytes = site[0] == 'a' ? 1432 : 1400,
+		.cap_bps = 1000000000,
+		.listen = listen };
+	char err[256];
+
+	memset(s, 0, sizeof(*s));
+	s->worker.room = UINT32_MAX;
+	memset(cfg.boot_id, boot, sizeof(cfg.boot_id));
+	for (int i = 0; i < STRAIT_CLASS_COUNT; i++)
+		cfg.credit[i] = (struct session_credit){ 1 << 24, 100 };
+	snprintf(tls.self.site, sizeof(tls.self.site), "%s", site);
+	snprintf(tls.self.role, sizeof(tls.self.role), "edge");
+	snprintf(tls.self.name, sizeof(tls.self.name), "e1");
+	control_queue_init(&s->queue, fake_push, &s->worker);
+	s->ingest = ingest_create(&ingest_ops, s, &s->queue);
+	s->orders = orders_create(&order_ops, s, &s->queue);
+	s->tls = rpc_tls_create(&tls, err, sizeof(err));
+	assert_non_null(s->tls);
+	s->peers = peers_create(&cfg, w->base, s->tls, &s->queue, s->ingest, kick, s, err,
+		sizeof(err));
+	if (s->peers == NULL)
+		fail_msg("%s", err);
+}
+
+/* A worker that let go of the sessions it was told to. */
+static void answer(struct side *s)
+{
+	for (; s->answered < s->worker.count; s->answered++) {
+		struct worker_event ev = { .type = WORKER_EVENT_SESSION_GONE,
+			.session = s->worker.commands[s->answered].session };
+
+		if (s->worker.commands[s->answered].type == WORKER_SESSION_DEL)
+			peers_event(s->peers, s->orders, clock_now_ns(), &ev);
+	}
+}
+
+static void stop(struct side *s)
+{
+	peers_stop(s->peers);
+	answer(s);
+	assert_int_equal(peers_session_count(s->peers), 0);
+	peers_destroy(s->peers);
+	orders_destroy(s->orders);
+	ingest_destroy(s->ingest);
+	rpc_tls_destroy(s->tls);
+	control_queue_fini(&s->queue);
+}
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	log_set_level(LOG_LEVEL_ERROR);
+	w->base = event_base_new();
+	start(w, &w->a, "a", 1, "127.0.0.1:0");
+	start(w, &w->b, "b", 2, "127.0.0.1:0");
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct world *w = *state;
+
+	stop(&w->a);
+	stop(&w->b);
+	event_base_free(w->base);
+	free(w);
+	return 0;
+}
+
+static void turn(struct world *w, uint64_t ahead_ns)
+{
+	peers_tick(w->a.peers, clock_now_ns() + ahead_ns);
+	peers_tick(w->b.peers, clock_now_ns() + ahead_ns);
+	event_base_loop(w->base, EVLOOP_NONBLOCK);
+	answer(&w->a);
+	answer(&w->b);
+}
+
+#define UNTIL(w, cond)                                                                             \
+	do {                                                                                       \
+		uint64_t since_ = clock_now_ns();                                                  \
+		while (!(cond)) {                                                                  \
+			turn(w, 0);                                                                \
+			if (clock_now_ns() - since_ > LIMIT_NS)                                    \
+				fail_msg("%s did not come", #cond);                                \
+		}                                                                                  \
+	} while (0)
+
+static void want(struct world *w, const char *edge)
+{
+	Strait__OrderStart m = STRAIT__ORDER_START__INIT;
+	char address[64];
+
+	snprintf(address, sizeof(address), "127.0.0.1:%u", peers_listen_port(w->b.peers));
+	m.to_site = (char *)"b";
+	m.to_edge = (char *)edge;
+	m.to_mgmt_address = address;
+	m.has_cap_bps = true;
+	m.cap_bps = 500000000;
+	w->link = peers_link(w->a.peers, &m);
+	assert_non_null(w->link);
+	w->link->orders = 1;
+}
+
+static void an_order_opens_one_session_at_both_ends(void **state)
+{
+	struct world *w = *state;
+	struct worker_command a = { 0 }, b = { 0 };
+
+	want(w, "e1");
+	UNTIL(w, w->link->session != NULL);
+	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_ADD, &a), 1);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, &b), 1);
+	assert_ptr_equal(a.session, w->link->session);
+	assert_int_not_equal(a.session_id, 0);
+	assert_int_equal(w->link->symbol_bytes, 1400);
+	assert_int_equal(a.endpoint.remote_port, 4790);
+	want(w, "e1");
+	turn(w, 0);
+	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_ADD, NULL), 1);
+}
+
+static void a_session_outlives_its_connection(void **state)
+{
+	struct world *w = *state;
+	struct session *session;
+	Strait__OrderStart m = STRAIT__ORDER_START__INIT;
+	char other[64];
+
+	want(w, "e1");
+	UNTIL(w, w->link->session != NULL);
+	session = w->link->session;
+	/* The same edge behind another name: the old connection goes, a new one is made. */
+	snprintf(other, sizeof(other), "localhost:%u", peers_listen_port(w->b.peers));
+	m.to_site = (char *)"b";
+	m.to_edge = (char *)"e1";
+	m.to_mgmt_address = other;
+	peers_link(w->a.peers, &m);
+	/* The first retry comes within 200 ms. */
+	for (uint64_t since = clock_now_ns(); clock_now_ns() - since < 500000000ULL;)
+		turn(w, 0);
+	assert_ptr_equal(w->link->session, session);
+	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_DEL, NULL), 0);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_DEL, NULL), 0);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 1);
+}
+
+static void a_restarted_peer_gets_a_new_session(void **state)
+{
+	struct world *w = *state;
+	struct worker_command first, second;
+	char listen[64];
+
+	want(w, "e1");
+	UNTIL(w, w->link->session != NULL);
+	fake_count(&w->a.worker, WORKER_SESSION_ADD, &first);
+	snprintf(listen, sizeof(listen), "127.0.0.1:%u", peers_listen_port(w->b.peers));
+	stop(&w->b);
+	start(w, &w->b, "b", 3, listen);
+	UNTIL(w, fake_count(&w->a.worker, WORKER_SESSION_ADD, &second) == 2);
+	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_DEL, NULL), 1);
+	assert_ptr_equal(w->link->session, second.session);
+	assert_int_not_equal(first.session_id, second.session_id);
+	assert_int_equal(peers_session_count(w->b.peers), 1);
+}
+
+static void another_edge_than_the_ordered_one_is_not_talked_to(void **state)
+{
+	struct world *w = *state;
+
+	want(w, "e2");
+	for (int i = 0; i < 500; i++)
+		turn(w, 0);
+	assert_null(w->link->session);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 0);
+	peers_tick(w->a.peers, clock_now_ns() + (PEER_UNREACHABLE_MS + 1000) * 1000000ULL);
+	assert_true(w->link->unreachable);
+}
+
+static void a_draining_edge_takes_no_session(void **state)
+{
+	struct world *w = *state;
+
+	peers_drain(w->b.peers);
+	want(w, "e1");
+	for (int i = 0; i < 500; i++)
+		turn(w, 0);
+	assert_null(w->link->session);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 0);
+}
+
+static void a_dead_session_is_replaced_while_it_is_wanted(void **state)
+{
+	struct worker_event dead = { .type = WORKER_EVENT_SESSION,
+		.ev = { .type = SESSION_EVENT_DEAD } };
+	struct world *w = *state;
+
+	want(w, "e1");
+	UNTIL(w, w->link->session != NULL);
+	dead.session = w->link->session;
+	peers_event(w->a.peers, w->a.orders, clock_now_ns(), &dead);
+	assert_null(w->link->session);
+	UNTIL(w, w->link->session != NULL);
+	UNTIL(w, fake_count(&w->b.worker, WORKER_SESSION_DEL, NULL) == 1);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 2);
+	/* Not wanted any more: none is made. */
+	dead.session = w->link->session;
+	w->link->orders = 0;
+	peers_event(w->a.peers, w->a.orders, clock_now_ns(), &dead);
+	for (int i = 0; i < 100; i++)
+		turn(w, 0);
+	assert_null(w->link->session);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(an_order_opens_one_session_at_both_ends),
+		TEST(a_session_outlives_its_connection),
+		TEST(a_restarted_peer_gets_a_new_session),
+		TEST(another_edge_than_the_ordered_one_is_not_talked_to),
+		TEST(a_draining_edge_takes_no_session),
+		TEST(a_dead_session_is_replaced_while_it_is_wanted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
