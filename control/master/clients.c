@@ -2,6 +2,8 @@
 #include "control/base/log.h"
 #include "control/master/master.h"
 
+#include <event2/event.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +56,8 @@ static void on_close(struct rpc_conn *conn, int err, const char *text, void *ctx
 			c->edge->name, text);
 	edge_disconnected(c);
 	LIST_REMOVE(c, entry);
+	if (c->master->stopping && LIST_EMPTY(&c->master->clients))
+		event_base_loopexit(c->master->base, NULL);
 	free(c->acks);
 	free(c);
 }

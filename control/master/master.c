@@ -145,7 +145,8 @@ static void on_stop(int signo, void *ctx)
 	m->listener = NULL;
 	commit(m);
 	clients_close(m);
-	event_base_loopexit(m->base, &soon);
+	/* or when the last connection is closed */
+	event_base_loopexit(m->base, LIST_EMPTY(&m->clients) ? NULL : &soon);
 }
 
 static void on_reload(void *ctx)

@@ -128,6 +128,8 @@ static void overlay(struct view *v, Strait__OrderInfo *out, const struct order *
 {
 	uint64_t done, total;
 
+	if (order_is_final(o)) /* not committed: nobody may hear of the end yet */
+		return;
 	order_progress(o, &done, &total);
 	set_bytes(out, done, total);
 	out->committed = o->committed;
@@ -177,7 +179,7 @@ static void on_order(const struct ledger_order *in, void *ctx)
 	if (in->finished_ms > in->created_ms)
 		out->goodput_bps = in->bytes * 8000 / (in->finished_ms - in->created_ms);
 	live = orderbook_find(sink->m->book, in->id);
-	if (live != NULL)
+	if (live != NULL && in->finished_ms == 0)
 		overlay(v, out, live);
 }
 
