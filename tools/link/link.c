@@ -200,10 +200,23 @@ static void arrival_add(struct link *l, struct link_verdict *v, uint64_t at_ns, 
 	l->c.delivered_bytes += wire_bytes;
 }
 
+static uint64_t wire_size(uint32_t frame_bytes)
+{
+	return LINK_OVERHEAD_BYTES +
+		(uint64_t)(frame_bytes > LINK_FRAME_MIN ? frame_bytes : LINK_FRAME_MIN);
+}
+
+bool link_share(struct link *l, uint64_t now_ns, uint32_t frame_bytes, uint64_t *depart_ns)
+{
+	if (!bottleneck_take(l, now_ns, wire_size(frame_bytes)))
+		return false;
+	*depart_ns = l->busy_until_ns;
+	return true;
+}
+
 int link_send(struct link *l, uint64_t now_ns, uint32_t frame_bytes, struct link_verdict *v)
 {
-	uint64_t wire_bytes = LINK_OVERHEAD_BYTES +
-		(uint64_t)(frame_bytes > LINK_FRAME_MIN ? frame_bytes : LINK_FRAME_MIN);
+	uint64_t wire_bytes = wire_size(frame_bytes);
 	uint64_t at_ns;
 
 	v->n = 0;

@@ -357,6 +357,36 @@ static void one_impairment_leaves_the_others_draws_alone(void **state)
 	free(b);
 }
 
+static void other_traffic_shares_the_queue_and_nothing_else(void **state)
+{
+	struct link_config cfg =
+		CONFIG("rate-gbps", "1", "rtt-ms", "10", "queue-bytes", "15380", "loss", "0.5");
+	struct link *with = link_new(&cfg, 1, SEC), *without = link_new(&cfg, 1, SEC);
+	struct link_verdict v, u;
+	uint64_t depart_ns;
+
+	(void)state;
+	for (uint64_t i = 0; i < 1000; i++) {
+		uint64_t now_ns = SEC + i * 10 * SER_NS;
+
+		assert_true(link_share(with, now_ns, FRAME, &depart_ns));
+		assert_true(depart_ns == now_ns + SER_NS);
+		link_send(with, now_ns, FRAME, &v);
+		link_send(without, now_ns, FRAME, &u);
+		assert_int_equal(v.n, u.n);
+		assert_true(v.depart_ns == u.depart_ns + SER_NS);
+	}
+	/* 10 frames fill it. */
+	for (int i = 0; i < 10; i++)
+		assert_true(link_share(with, 2 * SEC, FRAME, &depart_ns));
+	assert_false(link_share(with, 2 * SEC, FRAME, &depart_ns));
+	assert_int_equal(link_send(with, 2 * SEC, FRAME, &v), 0);
+	assert_int_equal(with->c.lost_queue, 1);
+	assert_int_equal(with->c.offered, 1001);
+	free(with);
+	free(without);
+}
+
 static void impossible_configurations_are_refused(void **state)
 {
 	struct link_config cfg;
@@ -395,6 +425,7 @@ int main(void)
 		cmocka_unit_test(corruption_spares_headers_and_always_changes_something),
 		cmocka_unit_test(same_seed_repeats_bit_for_bit),
 		cmocka_unit_test(one_impairment_leaves_the_others_draws_alone),
+		cmocka_unit_test(other_traffic_shares_the_queue_and_nothing_else),
 		cmocka_unit_test(impossible_configurations_are_refused),
 	};
 
