@@ -131,6 +131,38 @@ wait_ready edge-a
 wait_edges
 ok "without that term it obeys again"
 
+# ---- the control protocol -------------------------------------------------------------------------
+
+# hostile PORT NAME CASE: what the other side does about it.
+hostile() {
+	"$LAB_PYTHON" tests/e2e/hostile_peer.py "127.0.0.1:$1" "$LAB_DIR/pki" "$2" "$3" 2>&1
+}
+# answers NAME REGEX PORT NAME CASE
+answers() {
+	local name=$1 says=$2 out
+	shift 2
+	out=$(hostile "$@")
+	if grep -q -E -e "$says" <<<"$out"; then ok "$name: $out"; else not_ok "$name" "$out"; fi
+}
+# A certificate of site a that no running edge uses.
+pki issue "$LAB_DIR/pki" --role edge --site a --name a9
+answers "the master: an edge of another protocol version" 'error .*version 99' "$LAB_PORT_M" a9 register-version
+answers "the master: an edge that says it is another" 'error .*' "$LAB_PORT_M" a9 register-other-site
+answers "the master: a senseless registration" 'error|closed' "$LAB_PORT_M" a9 garbage
+answers "the master: a request by an edge" 'error|closed' "$LAB_PORT_M" a9 request
+answers "the master: an edge's message by an operator" 'error|closed' "$LAB_PORT_M" operator register-version
+answers "the master: a senseless request" 'error|closed' "$LAB_PORT_M" operator garbage-request
+answers "the master: a message of 4 GiB" 'error|closed' "$LAB_PORT_M" operator oversized
+answers "the master: half a message" 'cut' "$LAB_PORT_M" operator cut
+answers "the master: noise" 'error|closed' "$LAB_PORT_M" operator noise
+answers "the edge: a peer of another wire version" 'error .*version' "$LAB_PORT_B" a9 hello-version
+answers "the edge: a senseless greeting" 'error|closed' "$LAB_PORT_B" a9 garbage-hello
+answers "the edge: an order by somebody who is not its master" 'error|closed' "$LAB_PORT_B" a9 order-start
+answers "the edge: an operator" 'error|closed' "$LAB_PORT_B" operator noise
+answers "the edge: a message nobody knows" 'error|closed|silent' "$LAB_PORT_B" a9 unknown-type
+answers "the edge: half a message" 'cut' "$LAB_PORT_B" a9 cut
+for name in master edge-a edge-b; do check "$name is still up" is_up $name; done
+
 # ---- and all the while ----------------------------------------------------------------------------
 
 lab_put after --objects 4

@@ -22,7 +22,7 @@ LAB_CAP=1Gbit
 LAB_POOL_A=512M
 LAB_POOL_B=512M
 LAB_DRAIN=10s
-LAB_EDGE_YAML=""     # more lines for both edges
+LAB_EDGE_YAML=${LAB_EDGE_YAML:-} # more lines for both edges
 LAB_SLOW=${LAB_SLOW:-1} # multiplies limits of waits, for slow machines
 
 # The system's: one that a version manager wraps takes half a second to start.
