@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/sim/options.h"
 
+#include "dataplane/transport/scratch.h"
 #include "tools/link/link_options.h"
 #include "tools/sim/run.h"
 
@@ -22,6 +23,10 @@ static const char usage[] =
 	"Link, both directions (with --fb- instead of --: the feedback direction alone):\n";
 
 static const char usage_rest[] =
+	"\n"
+	"Other traffic in the bottleneck of the data (--fb-: feedback) direction; repeatable:\n"
+	"  --cross cubic:START_MS,LEN_MS[,RTT_MS]  a TCP flow with CUBIC; RTT without queues\n"
+	"  --cross cbr:START_MS,LEN_MS,GBPS        a flow of constant line rate\n"
 	"\n"
 	"Times count from the order. A corrupted packet has flips anywhere in the UDP payload.\n"
 	"\n"
@@ -130,7 +135,7 @@ static const struct {
 	[OPT_MTU] = { "mtu", STRAIT_SYMBOL_BYTES_MIN + 68, STRAIT_SYMBOL_BYTES_MAX + 68, true },
 	[OPT_CREDIT_MIB] = { "credit-mib", 0, 1 << 20, false },
 	[OPT_CREDIT_OBJECTS] = { "credit-objects", 1, 1e9, true },
-	[OPT_SCRATCH] = { "scratch", 1, 1 << 22, true },
+	[OPT_SCRATCH] = { "scratch", 1, SCRATCH_SLOTS_MAX, true },
 	[OPT_CONTROL] = { "control-us", 0, 1e6, false },
 	[OPT_RESTART_SOURCE] = { "restart-source", 0, 1e8, false },
 	[OPT_RESTART_SINK] = { "restart-sink", 0, 1e8, false },
@@ -288,6 +293,19 @@ static void feedback_list(struct link_config *fb, const char *name, struct seen 
 	}
 }
 
+static int cross_add(struct world_config *w, const char *value, bool feedback, char *errbuf,
+	size_t errlen)
+{
+	if (w->ncross == CROSS_FLOWS_MAX) {
+		snprintf(errbuf, errlen, "--cross given too often");
+		return -EINVAL;
+	}
+	if (cross_parse(&w->cross[w->ncross], value, errbuf, errlen) < 0)
+		return -EINVAL;
+	w->cross[w->ncross++].direction = feedback ? WORLD_SINK : WORLD_SOURCE;
+	return 0;
+}
+
 /* One pass over argv: the options of the feedback direction, or all others. */
 static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, int argc,
 	char **argv, char *errbuf, size_t errlen)
@@ -317,7 +335,9 @@ static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, i
 			continue;
 		if (fb)
 			name += 3;
-		if (link_config_is_option(name)) {
+		if (strcmp(name, "cross") == 0) {
+			rc = cross_add(&o->plan.world, value, fb, errbuf, errlen);
+		} else if (link_config_is_option(name)) {
 			if (fb)
 				feedback_list(&l[WORLD_SINK], name, seen);
 			rc = link_config_parse_option(name, value,

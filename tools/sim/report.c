@@ -17,10 +17,10 @@ static const struct {
 
 static void number(FILE *out, double v, int decimals)
 {
-	if (isfinite(v))
-		fprintf(out, "%.*f", decimals, v);
-	else
+	if (!isfinite(v))
 		fputs("null", out);
+	else
+		fprintf(out, "%.*f", decimals, fabs(v) < 0.5 * pow(10, -decimals) ? 0 : v);
 }
 
 static void text(FILE *out, const char *s)

@@ -2,6 +2,7 @@
 #include "tools/sim/run.h"
 
 #include "dataplane/transport/partition.h"
+#include "tools/sim/phases.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,9 +10,6 @@
 #include <string.h>
 
 #define NS_PER_S 1000000000ULL
-
-/* Goodput is summed over one RTT in so many steps. */
-enum { BINS_PER_RTT = 20 };
 
 static uint64_t object_size(const struct plan *p, struct prng *r)
 {
@@ -83,49 +81,6 @@ static uint64_t source_symbols(const struct world *w, const struct world_transfe
 	return n;
 }
 
-static uint64_t goodput_sum(const struct world_goodput *g, uint64_t first, uint64_t n)
-{
-	uint64_t sum = 0;
-
-	for (uint64_t i = first; i < first + n && i < g->nbins; i++)
-		sum += g->bins[i];
-	return sum;
-}
-
-/* NAN when the cut met no steady transfer, or the transfer ended before it could recover. */
-static double cut_recovery(const struct world *w, const struct link_cut *cut)
-{
-	const struct world_goodput *g = &w->goodput;
-	uint64_t rtt_ns = w->cfg.link[WORLD_SOURCE].rtt_ns;
-	uint64_t before_end = (cut->at_ns + rtt_ns / 2) / g->bin_ns;
-	uint64_t end_ns = cut->at_ns + cut->len_ns;
-	uint64_t before;
-
-	if (before_end < BINS_PER_RTT || rtt_ns == 0)
-		return NAN;
-	before = goodput_sum(g, before_end - BINS_PER_RTT, BINS_PER_RTT);
-	if (before == 0)
-		return NAN;
-	for (uint64_t i = end_ns / g->bin_ns + 1; i + BINS_PER_RTT <= g->nbins; i++)
-		if ((double)goodput_sum(g, i, BINS_PER_RTT) >= 0.95 * (double)before)
-			return (double)((i + BINS_PER_RTT) * g->bin_ns - end_ns) / (double)rtt_ns;
-	return NAN;
-}
-
-static double recovery(const struct world *w)
-{
-	const struct link_config *l = &w->cfg.link[WORLD_SOURCE];
-	double worst = NAN;
-
-	for (uint32_t i = 0; i < l->ncuts && w->goodput.bin_ns; i++) {
-		double r = cut_recovery(w, &l->cuts[i]);
-
-		if (!isnan(r) && !(r <= worst))
-			worst = r;
-	}
-	return worst;
-}
-
 static double share(uint64_t part, uint64_t whole)
 {
 	return whole ? (double)part / (double)whole : 0;
@@ -150,6 +105,7 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 	uint64_t rate = plan_rate_bps(p);
 	uint64_t end_ns = w->verified_ns ? w->verified_ns : w->now_ns;
 	uint64_t symbols = 0;
+	struct phases_beside beside;
 
 	for (uint32_t i = 0; i < w->ntransfers; i++)
 		symbols += source_symbols(w, &w->transfers[i]);
@@ -171,7 +127,16 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 	v[SIM_spurious_repair] =
 		share(world_counter(w, WORLD_SOURCE, STRAIT_C_tx_spurious), f->symbols);
 	v[SIM_feedback_ratio] = share(w->f[WORLD_SINK].line_bytes, f->line_bytes);
-	v[SIM_recovery_rtt] = recovery(w);
+	v[SIM_recovery_rtt] = phases_recovery_rtt(w);
+	v[SIM_queue_delay_ms_p50] = (double)histogram_quantile(&w->queueing, 0.5) / 1e6;
+	v[SIM_queue_delay_ms_p95] = (double)histogram_quantile(&w->queueing, 0.95) / 1e6;
+	v[SIM_queue_delay_ms_max] = (double)w->queueing.max / 1e6;
+	phases_beside(w, &beside);
+	v[SIM_cross_gbps] = beside.cross_gbps;
+	v[SIM_cross_share] = beside.cross_share;
+	v[SIM_given_up] = beside.given_up;
+	v[SIM_given_up_ms] = beside.given_up_ms;
+	v[SIM_taken_back_ms] = beside.taken_back_ms;
 	v[SIM_nonce_repeats] = (double)world_nonce_repeats(w);
 	for (int side = 0; side < WORLD_SIDES; side++)
 		for (int c = 0; c < STRAIT_COUNTER_COUNT; c++)
@@ -249,14 +214,14 @@ void sim_run(const struct plan *p, struct sim_result *out)
 	for (int i = 0; i < SIM_FIGURE_COUNT; i++)
 		out->figures[i] = NAN;
 	world_config_size(&cfg, largest_object(p));
+	if (cfg.link[WORLD_SOURCE].ncuts || cfg.ncross)
+		cfg.trace_bin_ns = phases_bin_ns(&cfg);
 	w = world_create(&cfg, NULL);
 	if (!w) {
 		snprintf(out->error, sizeof(out->error), "the sessions did not come up: %s",
 			strerror(errno));
 		return;
 	}
-	if (cfg.link[WORLD_SOURCE].ncuts && cfg.link[WORLD_SOURCE].rtt_ns >= 1000)
-		w->goodput.bin_ns = cfg.link[WORLD_SOURCE].rtt_ns / BINS_PER_RTT;
 	play(w, p, out);
 	measure(w, p, out);
 	memcpy(out->error, w->error, sizeof(out->error));

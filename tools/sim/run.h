@@ -33,7 +33,20 @@
 	X(nonce_repeats, 0,                                                                        \
 		"(direction, queue, key generation, packet number) seen twice on the wire")        \
 	X(loss, 6, "share of symbols lost or corrupted after the queue, as it happened")           \
-	X(queue_loss, 6, "share of symbols the bottleneck queue dropped")
+	X(queue_loss, 6, "share of symbols the bottleneck queue dropped")                          \
+	X(queue_delay_ms_p50, 3,                                                                   \
+		"time the source's packets spent in the bottleneck queue, median")                 \
+	X(queue_delay_ms_p95, 3, "the same, 95 of 100 packets")                                    \
+	X(queue_delay_ms_max, 3, "the same, the longest")                                          \
+	X(cross_gbps, 4, "line rate of the first --cross flow while it was on and the order ran")  \
+	X(cross_share, 4, "its share of what it and the source sent in that time")                 \
+	X(given_up, 4,                                                                             \
+		"share of its rate before the flow that the source gave up, from 1 s after the "   \
+		"flow's start until its end")                                                      \
+	X(given_up_ms, 0,                                                                          \
+		"from the flow's start until the source's rate over 100 ms (or an RTT) was "       \
+		"<= 10 % of that before")                                                          \
+	X(taken_back_ms, 0, "from the flow's end until it was >= 90 % of that before")
 
 enum sim_figure {
 #define SIM_FIGURE_ENUM(name, decimals, help) SIM_##name,

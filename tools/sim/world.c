@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/sim/world.h"
 
+#include "dataplane/transport/scratch.h"
 #include "tools/sim/content.h"
 #include "tools/sim/endpoint.h"
 #include "tools/sim/wire.h"
@@ -92,46 +93,47 @@ static bool is_symbol(const uint8_t *packet)
 	return type == STRAIT_PACKET_DATA || type == STRAIT_PACKET_MANIFEST;
 }
 
-static void goodput_add(struct world *w, uint64_t bytes)
-{
-	struct world_goodput *g = &w->goodput;
-	size_t bin;
-
-	if (g->bin_ns == 0)
-		return;
-	bin = (size_t)((w->now_ns - w->t0_ns) / g->bin_ns);
-	if (bin >= g->nbins) {
-		size_t n = 2 * bin + 1024;
-		uint64_t *bins = realloc(g->bins, n * sizeof(*bins));
-
-		if (!bins) {
-			world_fail(w, "no memory for goodput");
-			return;
-		}
-		memset(bins + g->nbins, 0, (n - g->nbins) * sizeof(*bins));
-		g->bins = bins;
-		g->nbins = n;
-	}
-	g->bins[bin] += bytes;
-}
-
 static void arrive(struct world *w, enum world_side from, uint32_t packet)
 {
 	const struct world_packet *p = &w->wire.packets[packet];
 	const uint8_t *bytes = wire_bytes(&w->wire, packet);
+	struct trace_bin *bin = trace_at(&w->trace, w->now_ns);
 
 	if (!p->copy && !p->corrupt && is_symbol(bytes)) {
 		w->f[from].symbols_in++;
 		if ((bytes[STRAIT_OFF_VERSION_TYPE] & 15) == STRAIT_PACKET_DATA) {
 			w->f[from].data_in_bytes += p->len - STRAIT_OVERHEAD_BYTES;
-			if (from == WORLD_SOURCE)
-				goodput_add(w, p->len - STRAIT_OVERHEAD_BYTES);
+			if (from == WORLD_SOURCE && bin)
+				bin->good_bytes += p->len - STRAIT_OVERHEAD_BYTES;
 		}
 	}
 	if (w->hooks.on_arrive)
 		w->hooks.on_arrive(w, from, bytes, p->len, w->hooks.user);
 	session_recv(w->session[!from], w->now_ns, bytes, p->len);
 	wire_put(&w->wire, packet);
+}
+
+/* What became of a packet of the source that met the link. */
+static void trace_sent(struct world *w, size_t len, uint64_t backlog_bytes,
+	const struct link_verdict *v)
+{
+	struct trace_bin *bin = trace_at(&w->trace, w->now_ns);
+
+	if (v->depart_ns) {
+		uint64_t line = len + STRAIT_LINE_OVERHEAD_BYTES;
+		uint64_t rate = w->cfg.link[WORLD_SOURCE].rate_bps;
+		uint64_t own_ns = rate ? line * 8 * NS_PER_S / rate : 0;
+		uint64_t spent_ns = v->depart_ns - w->now_ns;
+
+		histogram_add(&w->queueing, spent_ns > own_ns ? spent_ns - own_ns : 0);
+	}
+	if (!bin)
+		return;
+	bin->offered_bytes += len + STRAIT_LINE_OVERHEAD_BYTES;
+	bin->packets++;
+	bin->lost += v->n == 0;
+	if (backlog_bytes > bin->queue_bytes)
+		bin->queue_bytes = backlog_bytes;
 }
 
 /* Takes the buffer over. */
@@ -141,6 +143,7 @@ static void transmit(struct world *w, enum world_side side, uint32_t packet, siz
 	uint8_t *bytes = wire_bytes(&w->wire, packet);
 	bool symbol = is_symbol(bytes);
 	struct link_verdict v;
+	uint64_t backlog;
 
 	f->packets++;
 	f->line_bytes += len + STRAIT_LINE_OVERHEAD_BYTES;
@@ -154,7 +157,10 @@ static void transmit(struct world *w, enum world_side side, uint32_t packet, siz
 		wire_put(&w->wire, packet);
 		return;
 	}
+	backlog = w->trace.bin_ns ? link_backlog_bytes(&w->link[side], w->now_ns) : 0;
 	link_send(&w->link[side], w->now_ns, (uint32_t)len + FRAME_HEADER_BYTES, &v);
+	if (side == WORLD_SOURCE)
+		trace_sent(w, len, backlog, &v);
 	f->symbols_queue += symbol && v.depart_ns == 0;
 	f->symbols_line += symbol && v.depart_ns != 0;
 	f->symbols_lost += symbol && v.depart_ns != 0 && (v.n == 0 || v.a[0].corrupt_seed != 0);
@@ -237,7 +243,37 @@ static uint64_t next_ns(const struct world *w)
 			if (of[i] < t)
 				t = of[i];
 	}
+	if (cross_next_ns(&w->cross) < t)
+		t = cross_next_ns(&w->cross);
 	return t > w->now_ns ? t : w->now_ns;
+}
+
+/* Other traffic, and the view of the source at the end of a bin that is over. */
+static void step_cross(struct world *w, uint64_t t)
+{
+	uint64_t before = w->cross.bytes[WORLD_SOURCE];
+	struct trace_bin *bin;
+
+	if (w->trace.bin_ns && t >= w->trace.next_ns) {
+		struct session_stats stats;
+
+		session_stats(w->session[WORLD_SOURCE], &stats);
+		if (w->trace.n) {
+			bin = &w->trace.bins[w->trace.n - 1];
+			bin->outstanding_bytes = stats.outstanding_bytes;
+			bin->rtt_ns = stats.srtt_ns;
+		}
+		if (!trace_at(&w->trace, t))
+			world_fail(w, "no memory for the trace");
+	}
+	if (cross_next_ns(&w->cross) > t)
+		return;
+	cross_step(&w->cross, t);
+	if (w->cross.failed)
+		world_fail(w, "no memory for other traffic");
+	bin = trace_at(&w->trace, t);
+	if (bin)
+		bin->cross_bytes += w->cross.bytes[WORLD_SOURCE] - before;
 }
 
 bool world_step(struct world *w)
@@ -250,6 +286,7 @@ bool world_step(struct world *w)
 		return false;
 	w->now_ns = t;
 	w->steps++;
+	step_cross(w, t);
 	for (int i = 0; i < WORLD_SIDES; i++) {
 		enum world_side side = (enum world_side)i;
 		bool busy = w->wake_ns[side] <= t;
@@ -537,9 +574,9 @@ void world_config_size(struct world_config *cfg, uint64_t largest_object)
 	if (!cfg->window_packets)
 		cfg->window_packets = clamp_packets(4 * bdp, 16384, 1 << 22);
 	if (!cfg->scratch_slots)
-		cfg->scratch_slots = clamp_packets(2 * bdp, 4096, 65535);
+		cfg->scratch_slots = clamp_packets(2 * bdp, 4096, SCRATCH_SLOTS_MAX);
 	if (!cfg->row_slots)
-		cfg->row_slots = clamp_packets(bdp / 2, 4096, 65535);
+		cfg->row_slots = clamp_packets(bdp / 2, 4096, SCRATCH_SLOTS_MAX);
 	if (!cfg->credit_bytes) {
 		cfg->credit_bytes = (uint64_t)(4 * bdp_bytes);
 		if (cfg->credit_bytes < 64 << 20)
@@ -622,6 +659,11 @@ struct world *world_create(const struct world_config *cfg, const struct world_ho
 		if (hooks)
 			w->hooks = *hooks;
 	}
+	memset(&w->queueing, 0, sizeof(w->queueing));
+	trace_init(&w->trace, w->t0_ns, cfg->trace_bin_ns);
+	rc = cross_init(&w->cross, cfg->cross, cfg->ncross, w->link, w->t0_ns);
+	if (rc < 0)
+		goto fail;
 	return w;
 fail:
 	if (w->error[0])
@@ -647,7 +689,8 @@ void world_destroy(struct world *w)
 	for (uint32_t i = 0; i < w->nobjects; i++)
 		free(w->objects[i].dst);
 	free(w->objects);
-	free(w->goodput.bins);
+	trace_fini(&w->trace);
+	cross_fini(&w->cross);
 	wire_fini(&w->wire);
 	free(w);
 }

@@ -6,7 +6,8 @@
  *
  * Each side is a real struct session of the protocol core, played by a simple control thread
  * (endpoint_source.c, endpoint_sink.c) that answers its events after a configurable delay: leases
- * and places objects, compares every byte, publishes. The WAN is one struct link a direction.
+ * and places objects, compares every byte, publishes. The WAN is one struct link a direction, whose
+ * bottleneck other traffic may share (cross.h).
  * Nothing reads a clock and nothing depends on addresses: one configuration and seed give one
  * history, bit for bit.
  *
@@ -22,6 +23,9 @@
 #include "tools/link/link.h"
 #include "tools/link/prng.h"
 #include "tools/sim/audit.h"
+#include "tools/sim/cross.h"
+#include "tools/sim/histogram.h"
+#include "tools/sim/trace.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +47,9 @@ struct world_config {
 	uint32_t log_packets, window_packets, scratch_slots, row_slots; /* 0: from rate x rtt */
 	double loss_prior;                                              /* negative: the core's */
 	uint64_t idle_timeout_ns;                                       /* 0: the core's */
+	uint64_t trace_bin_ns;                                          /* 0: no trace is kept */
+	uint32_t ncross;
+	struct cross_config cross[CROSS_FLOWS_MAX];
 	bool cold; /* orders may start before the challenge is answered, on the impaired link */
 };
 
@@ -132,13 +139,6 @@ struct world_control {
 	size_t head, len, cap;
 };
 
-/* Payload bytes that arrived at the sink, by time since t0, for goodput around cuts. */
-struct world_goodput {
-	uint64_t bin_ns; /* 0: not recorded */
-	uint64_t *bins;
-	size_t nbins;
-};
-
 struct world {
 	struct world_config cfg;
 	struct world_hooks hooks;
@@ -163,8 +163,10 @@ struct world {
 	struct world_rx rx[2 * SESSION_TRANSFERS_MAX];
 
 	struct world_figures f[WORLD_SIDES];
-	struct world_goodput goodput;
-	uint64_t nonce_repeats; /* of sessions gone */
+	struct cross cross;
+	struct trace trace;
+	struct histogram queueing; /* ns in the bottleneck queue, of the source's packets */
+	uint64_t nonce_repeats;    /* of sessions gone */
 	uint64_t past[WORLD_SIDES][STRAIT_COUNTER_COUNT];
 	double cap_excess_bytes;
 	char error[200]; /* empty: none */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/sim/histogram.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static struct histogram h;
+
+static void small_values_are_exact(void **state)
+{
+	(void)state;
+	h = (struct histogram){ 0 };
+	assert_int_equal(histogram_quantile(&h, 0.5), 0);
+	for (uint64_t i = 1; i <= 60; i++)
+		histogram_add(&h, i);
+	assert_int_equal(histogram_quantile(&h, 0.5), 30);
+	assert_int_equal(histogram_quantile(&h, 0.95), 57);
+	assert_int_equal(histogram_quantile(&h, 1), 60);
+}
+
+static void large_values_are_within_two_percent(void **state)
+{
+	(void)state;
+	for (uint64_t v = 100; v < UINT64_MAX / 3; v = v * 2 + v / 7) {
+		h = (struct histogram){ 0 };
+		histogram_add(&h, v);
+		histogram_add(&h, UINT64_MAX);
+		assert_true(histogram_quantile(&h, 0.5) <= v);
+		assert_true((double)histogram_quantile(&h, 0.5) > 0.98 * (double)v);
+		assert_true(histogram_quantile(&h, 1) == UINT64_MAX);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(small_values_are_exact),
+		cmocka_unit_test(large_values_are_within_two_percent),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
