@@ -11,6 +11,9 @@ import sys
 SYMBOL = 1432        # payload of a packet at MTU 1500
 WIRE = 1538          # what it takes of the line
 VOID = 9
+# An emulator that is late makes the line worse than asked, never better. Up to this share of packets that
+# is too little to be seen in the figures.
+LATE = 0.001
 # Reasons for which an edge drops a packet that is not authentic: those of the session, and those
 # of the worker before it finds one.
 FORGED = ("rx_short", "rx_version", "rx_session", "rx_queue", "rx_generation", "rx_auth", "rx_length",
@@ -74,6 +77,9 @@ def main():
         ("forged", f"{forged:,} injected, {dropped:,} dropped ("
                    + ", ".join(f"{k} {v:,}" for k, v in sorted(reasons.items())) + ")"),
     )
+    if wan["overruns"]:
+        rows += (("emulator", f"late for {wan['overruns']:,} packets, at most "
+                  f"{max(line['late_max_us'], back['late_max_us']) / 1000:.0f} ms"),)
     print(f"\n  {bold}Result{off}\n")
     for name, text in rows:
         print(f"    {name:<14}{text}")
@@ -88,9 +94,9 @@ def main():
     if wrong:
         print(f"\n  {red}{bold}FAILED{off}  {'; '.join(wrong)}")
         return 1
-    if wan["overruns"]:
-        print(f"\n  VOID    strait-wan was late for {wan['overruns']:,} packets (at most "
-              f"{max(line['late_max_us'], back['late_max_us']) / 1000:.0f} ms)")
+    if wan["overruns"] > LATE * (line["offered"] + back["offered"]):
+        print(f"\n  VOID    the emulator was late for {wan['overruns']:,} packets, at most "
+              f"{max(line['late_max_us'], back['late_max_us']) / 1000:.0f} ms")
         return VOID
     print(f"\n  {green}{bold}PASSED{off}  nothing lost, nothing forged got in, no byte differs")
     return 0
