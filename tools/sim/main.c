@@ -22,7 +22,7 @@ struct shared {
 	struct sim_result results[];
 };
 
-static void work(const struct sim_options *o, struct shared *sh, int out)
+static void work(const struct sim_options *o, struct shared *sh, FILE *const files[2], int out)
 {
 	for (;;) {
 		uint64_t i = atomic_fetch_add(&sh->next, 1);
@@ -31,6 +31,8 @@ static void work(const struct sim_options *o, struct shared *sh, int out)
 		if (i >= o->seeds)
 			return;
 		sim_options_plan(o, o->seed + i, &p);
+		p.csv = i == 0 ? files[0] : NULL;
+		p.plot = i == 0 ? files[1] : NULL;
 		sim_run(&p, &sh->results[i]);
 		if (write(out, &i, sizeof(i)) != sizeof(i))
 			return;
@@ -97,7 +99,8 @@ static uint32_t job_count(const struct sim_options *o)
 	return (uint64_t)n > o->seeds ? (uint32_t)o->seeds : (uint32_t)n;
 }
 
-static int run(const struct sim_options *o, struct shared *sh, int argc, char **argv)
+static int run(const struct sim_options *o, struct shared *sh, FILE *const files[2], int argc,
+	char **argv)
 {
 	struct sim_report r = { .out = stdout, .json = o->json, .counters = o->counters };
 	bool *done = calloc(o->seeds, sizeof(*done));
@@ -116,7 +119,7 @@ static int run(const struct sim_options *o, struct shared *sh, int argc, char **
 
 		if (pid == 0) {
 			close(fds[0]);
-			work(o, sh, fds[1]);
+			work(o, sh, files, fds[1]);
 			_exit(0);
 		}
 		if (pid < 0) {
@@ -138,6 +141,7 @@ int main(int argc, char **argv)
 {
 	struct sim_options o;
 	struct shared *sh;
+	FILE *files[2]; /* CSV and picture */
 	char error[200] = "";
 	size_t size;
 	int rc;
@@ -159,6 +163,15 @@ int main(int argc, char **argv)
 		}
 		return 0;
 	}
+	for (int i = 0; i < 2; i++) {
+		const char *name = i == 0 ? o.csv : o.plot;
+
+		files[i] = name ? fopen(name, "w") : NULL;
+		if (name && !files[i]) {
+			fprintf(stderr, "strait-sim: %s: %s\n", name, strerror(errno));
+			return 2;
+		}
+	}
 	/* Objects are freed and allocated all the time: keep their pages. */
 	mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
@@ -168,7 +181,7 @@ int main(int argc, char **argv)
 		perror("strait-sim");
 		return 1;
 	}
-	rc = run(&o, sh, argc, argv);
+	rc = run(&o, sh, files, argc, argv);
 	munmap(sh, size);
 	return rc;
 }

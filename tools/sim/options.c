@@ -51,7 +51,12 @@ static const char usage_rest[] =
 	"Runs:\n"
 	"  --seed S             first seed (1)\n"
 	"  --seeds K            seeds S .. S+K-1 (1)\n"
-	"  --profile mixed      draw link, edges and orders from each seed instead\n"
+	"  --profile random     draw link, other traffic, edges and orders from each seed instead\n"
+	"                       (also called mixed)\n"
+	"  --oracle             run a sender that knows every loss in advance, over the same link\n"
+	"  --with-oracle        run it too, for the fields oracle_*\n"
+	"  --csv FILE           what happened over time in the first seed, bins of 1 or 10 ms\n"
+	"  --plot FILE          the same as a picture (SVG)\n"
 	"  --jobs N             seeds at a time (0: one a CPU); the output is the same\n"
 	"  --json               a JSON object a seed, then {\"summary\": ..}; else a table\n"
 	"  --counters           also all counters of both edges (JSON) or those not 0 (table)\n"
@@ -274,6 +279,10 @@ static int flag_parse(struct sim_options *o, const char *name)
 		o->counters = true;
 	else if (strcmp(name, "describe") == 0)
 		o->describe = true;
+	else if (strcmp(name, "oracle") == 0)
+		o->plan.oracle = true;
+	else if (strcmp(name, "with-oracle") == 0)
+		o->plan.with_oracle = true;
 	else if (strcmp(name, "cold") == 0)
 		o->plan.world.cold = true;
 	else
@@ -348,10 +357,16 @@ static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, i
 		} else if (strcmp(name, "class") == 0) {
 			rc = class_parse(&o->plan, value, errbuf, errlen);
 		} else if (strcmp(name, "profile") == 0) {
-			o->mixed = strcmp(value, "mixed") == 0;
-			rc = o->mixed ? 0 : -EINVAL;
+			o->random = strcmp(value, "random") == 0 || strcmp(value, "mixed") == 0;
+			rc = o->random ? 0 : -EINVAL;
 			if (rc)
-				snprintf(errbuf, errlen, "--profile '%s': expected mixed", value);
+				snprintf(errbuf, errlen, "--profile '%s': expected random", value);
+		} else if (strcmp(name, "csv") == 0) {
+			o->csv = value;
+			rc = 0;
+		} else if (strcmp(name, "plot") == 0) {
+			o->plot = value;
+			rc = 0;
 		} else {
 			rc = number_parse(o, seen, name, value, errbuf, errlen);
 		}
@@ -403,8 +418,10 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, char *errbuf
 
 void sim_options_plan(const struct sim_options *o, uint64_t seed, struct plan *p)
 {
-	if (o->mixed) {
-		plan_mixed(p, seed);
+	if (o->random) {
+		plan_random(p, seed);
+		p->oracle = o->plan.oracle;
+		p->with_oracle = o->plan.with_oracle;
 		return;
 	}
 	*p = o->plan;

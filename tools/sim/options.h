@@ -10,8 +10,9 @@
 #include "tools/sim/plan.h"
 
 struct sim_options {
-	struct plan plan; /* of every seed, unless mixed */
-	bool mixed;
+	struct plan plan; /* of every seed, unless random */
+	bool random;
+	const char *csv, *plot; /* file names; the first seed's trace */
 	bool json;
 	bool help;
 	bool counters;

@@ -78,12 +78,12 @@ static void bad_input_is_named(void **state)
 	}
 }
 
-static void mixed_plans_differ_by_seed_only(void **state)
+static void random_plans_differ_by_seed_only(void **state)
 {
 	static struct plan a, b;
 
 	(void)state;
-	assert_int_equal(parse("--profile mixed --seed 3"), 0);
+	assert_int_equal(parse("--profile random --seed 3"), 0);
 	sim_options_plan(&o, 3, &a);
 	sim_options_plan(&o, 3, &b);
 	assert_memory_equal(&a, &b, sizeof(a));
@@ -107,7 +107,7 @@ int main(void)
 		cmocka_unit_test(cap_follows_the_link_unless_given),
 		cmocka_unit_test(feedback_is_like_the_data_direction_unless_given),
 		cmocka_unit_test(bad_input_is_named),
-		cmocka_unit_test(mixed_plans_differ_by_seed_only),
+		cmocka_unit_test(random_plans_differ_by_seed_only),
 		cmocka_unit_test(restarts_are_kept_in_order),
 	};
 

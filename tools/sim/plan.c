@@ -99,7 +99,7 @@ static void draw_objects(struct plan *p, struct prng *r)
 		p->lie = between(r, 0, 0.2);
 }
 
-void plan_mixed(struct plan *p, uint64_t seed)
+void plan_random(struct plan *p, uint64_t seed)
 {
 	struct link_config *l = p->world.link;
 	struct prng rnd;

@@ -3,7 +3,7 @@
 
 /*
  * What one seed of strait-sim runs: the link, the edges' memory and the orders. A plan comes from
- * the command line (options.c) or is drawn from the seed (plan_mixed()). Pure.
+ * the command line (options.c) or is drawn from the seed (plan_random()). Pure.
  */
 
 #include "tools/sim/world.h"
@@ -31,6 +31,9 @@ struct plan {
 	struct plan_restart restarts[PLAN_RESTARTS_MAX];
 	uint32_t nrestarts;
 	uint64_t limit_ns; /* 0: from size and impairments */
+	bool oracle;       /* the oracle instead of the protocol core */
+	bool with_oracle;  /* the oracle too, for comparison */
+	FILE *csv, *plot;  /* the trace goes here; NULL: nowhere. Not the plan's to close */
 };
 
 /* Payload share of the line: symbol / (symbol + 106). */
@@ -44,7 +47,7 @@ uint64_t plan_rate_bps(const struct plan *p);
  * cuts, delay steps, lossy feedback, object sizes, classes, starved credit and scratch, slow
  * control threads, objects gone or refused, restarts.
  */
-void plan_mixed(struct plan *p, uint64_t seed);
+void plan_random(struct plan *p, uint64_t seed);
 
 /* What the plan is, in the words of the command line where it has them; one line. */
 void plan_print(const struct plan *p, FILE *out);

@@ -2,6 +2,9 @@
 #include "tools/sim/run.h"
 
 #include "dataplane/transport/partition.h"
+#include "tools/sim/draw.h"
+#include "tools/sim/load.h"
+#include "tools/sim/oracle.h"
 #include "tools/sim/phases.h"
 
 #include <errno.h>
@@ -11,48 +14,25 @@
 
 #define NS_PER_S 1000000000ULL
 
-static uint64_t object_size(const struct plan *p, struct prng *r)
-{
-	double low = (double)p->object_bytes;
-	double high = (double)p->object_bytes_max;
-
-	if (p->object_bytes_max <= p->object_bytes)
-		return p->object_bytes;
-	return (uint64_t)exp(log(low) + prng_unit(r) * (log(high) - log(low)));
-}
-
-static void object_draw(struct world_object *o, const struct plan *p, struct prng *r)
-{
-	o->key_len = p->key_len;
-	if (!o->key_len)
-		o->key_len = (uint16_t)(9 + prng_below(r, STRAIT_KEY_BYTES_MAX - 8));
-	if (prng_chance(r, p->gone))
-		o->gone = prng_chance(r, 0.5) ? STRAIT_STATUS_EVICTED : STRAIT_STATUS_NOT_FOUND;
-	if (prng_chance(r, p->refused))
-		o->refuse = prng_chance(r, 0.5) ? STRAIT_STATUS_FULL : STRAIT_STATUS_TOO_LARGE;
-	o->with_digest = !prng_chance(r, p->no_digest);
-	o->lie = prng_chance(r, p->lie) && o->with_digest;
-}
-
 static int objects_make(struct world *w, const struct plan *p, uint64_t *bytes)
 {
-	uint64_t left = p->total_bytes;
-	struct prng rnd;
+	struct world_object drawn = { 0 };
+	struct load load;
 
-	prng_init(&rnd, p->world.seed, 3000);
-	*bytes = 0;
-	for (uint32_t i = 0; p->total_bytes ? left > 0 : i < p->objects; i++) {
-		uint64_t size = object_size(p, &rnd);
-		uint32_t o;
+	load_init(&load, p);
+	for (*bytes = 0; load_next(&load, &drawn); drawn = (struct world_object){ 0 }) {
+		uint32_t i = world_add_objects(w, 1, drawn.length);
+		struct world_object *o;
 
-		if (p->total_bytes && size > left)
-			size = left;
-		left -= p->total_bytes ? size : 0;
-		*bytes += size;
-		o = world_add_objects(w, 1, size);
-		if (o == UINT32_MAX)
+		if (i == UINT32_MAX)
 			return -ENOMEM;
-		object_draw(&w->objects[o], p, &rnd);
+		o = &w->objects[i];
+		o->key_len = drawn.key_len;
+		o->gone = drawn.gone;
+		o->refuse = drawn.refuse;
+		o->with_digest = drawn.with_digest;
+		o->lie = drawn.lie;
+		*bytes += drawn.length;
 	}
 	return 0;
 }
@@ -72,7 +52,7 @@ static uint64_t source_symbols(const struct world *w, const struct world_transfe
 
 	for (uint32_t i = t->first; i < t->first + t->count; i++) {
 		stream += w->objects[i].length;
-		manifest += STRAIT_MANIFEST_FIXED_BYTES + 3 + w->objects[i].key_len;
+		manifest += load_manifest_bytes(&w->objects[i]);
 	}
 	if (partition_init(&part, stream, w->cfg.symbol_bytes) == 0)
 		n += part.symbols;
@@ -179,7 +159,7 @@ static void play(struct world *w, const struct plan *p, struct sim_result *out)
 		return;
 	}
 	for (uint32_t i = 0; i < p->transfers; i++) {
-		uint32_t end = (uint32_t)((uint64_t)w->nobjects * (i + 1) / p->transfers);
+		uint32_t end = load_deal(p, w->nobjects, i);
 
 		rc = world_order(w, first, end - first, p->class_);
 		if (rc < 0) {
@@ -204,17 +184,48 @@ static void play(struct world *w, const struct plan *p, struct sim_result *out)
 	world_settle(w);
 }
 
+/* The bound beside what was reached, over the same link. */
+static void compare(const struct plan *p, struct sim_result *out)
+{
+	struct sim_result oracle;
+
+	oracle_run(p, time_limit(p, out->bytes), &oracle);
+	if (!oracle.ok)
+		return;
+	out->figures[SIM_oracle_seconds] = oracle.figures[SIM_seconds];
+	out->figures[SIM_oracle_efficiency] = oracle.figures[SIM_efficiency];
+	out->figures[SIM_oracle_extra_rtt] = oracle.figures[SIM_extra_rtt];
+	if (out->ok)
+		out->figures[SIM_oracle_ratio] =
+			out->figures[SIM_seconds] / oracle.figures[SIM_seconds];
+}
+
+static uint64_t planned_bytes(const struct plan *p)
+{
+	struct world_object o = { 0 };
+	uint64_t bytes = 0;
+	struct load load;
+
+	for (load_init(&load, p); load_next(&load, &o);)
+		bytes += o.length;
+	return bytes;
+}
+
 void sim_run(const struct plan *p, struct sim_result *out)
 {
 	struct world_config cfg = p->world;
 	struct world *w;
 
+	if (p->oracle) {
+		oracle_run(p, time_limit(p, planned_bytes(p)), out);
+		return;
+	}
 	memset(out, 0, sizeof(*out));
 	out->seed = cfg.seed;
 	for (int i = 0; i < SIM_FIGURE_COUNT; i++)
 		out->figures[i] = NAN;
 	world_config_size(&cfg, largest_object(p));
-	if (cfg.link[WORLD_SOURCE].ncuts || cfg.ncross)
+	if (cfg.link[WORLD_SOURCE].ncuts || cfg.ncross || p->csv || p->plot)
 		cfg.trace_bin_ns = phases_bin_ns(&cfg);
 	w = world_create(&cfg, NULL);
 	if (!w) {
@@ -226,5 +237,8 @@ void sim_run(const struct plan *p, struct sim_result *out)
 	measure(w, p, out);
 	memcpy(out->error, w->error, sizeof(out->error));
 	out->ok = !w->error[0];
+	draw_trace(w, p, out);
 	world_destroy(w);
+	if (p->with_oracle)
+		compare(p, out);
 }

@@ -46,7 +46,12 @@
 	X(given_up_ms, 0,                                                                          \
 		"from the flow's start until the source's rate over 100 ms (or an RTT) was "       \
 		"<= 10 % of that before")                                                          \
-	X(taken_back_ms, 0, "from the flow's end until it was >= 90 % of that before")
+	X(taken_back_ms, 0, "from the flow's end until it was >= 90 % of that before")             \
+	X(oracle_seconds, 6,                                                                       \
+		"with --with-oracle: what a sender takes that knows every loss in advance")        \
+	X(oracle_efficiency, 5, "its efficiency")                                                  \
+	X(oracle_extra_rtt, 4, "its extra_rtt")                                                    \
+	X(oracle_ratio, 4, "seconds / oracle_seconds")
 
 enum sim_figure {
 #define SIM_FIGURE_ENUM(name, decimals, help) SIM_##name,
