@@ -198,10 +198,12 @@ int cmd_remove(struct ctl *ctl)
 	X(used_bytes)                                                                              \
 	X(largest_free_bytes)                                                                      \
 	X(max_objects)                                                                             \
-	X(objects) X(writing) X(partials) X(doomed) X(leased) X(clients) X(boots) X(puts) X(gets)  \
-		X(hits) X(misses) X(evictions) X(evicted_bytes) X(evicted_partials) X(removes)     \
-			X(partials_kept) X(partials_adopted) X(reclaimed_clients)                  \
-				X(reclaimed_leases) X(reclaimed_writes) X(recoveries)
+	X(objects)                                                                                 \
+	X(writing)                                                                                 \
+	X(partials) X(doomed) X(leased) X(clients) X(boots) X(puts) X(gets) X(hits) X(misses)      \
+		X(evictions) X(evicted_bytes) X(evicted_partials) X(removes) X(partials_kept)      \
+			X(partials_adopted) X(reclaimed_clients) X(reclaimed_leases)               \
+				X(reclaimed_writes) X(recoveries)
 
 static int print_pool(struct ctl *ctl, struct strait_pool *pool)
 {

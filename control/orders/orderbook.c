@@ -294,6 +294,7 @@ static void object_attempt_ended(struct orderbook *b, struct order_object *obj, 
 	obj->shipment->open--;
 	obj->shipment->dirty = true;
 	obj->shipment = NULL;
+	obj->last_shipment = 0; /* after a restart it must not seem to fly */
 	if (length != 0)
 		obj->length = length;
 	object_make_ready(obj, again_ms);

@@ -63,7 +63,7 @@ struct order_object {
 	const uint8_t *name;       /* tenant, then key */
 	uint64_t length;           /* 0: not known */
 	uint64_t due_ms;           /* READY: not before */
-	uint32_t last_shipment;    /* attempt number of the shipment it flew in last, + 1 */
+	uint32_t last_shipment;    /* attempt number of the shipment it flies or ended in, + 1 */
 	uint16_t key_len;
 	uint16_t attempts;
 	uint8_t tenant_len;

@@ -257,7 +257,8 @@ struct parcel {
 	uint32_t attempt, count, members[KEYS];
 	struct row *row;
 	bool told, closed;
-	uint8_t outcome[KEYS]; /* of the edge; PENDING while it works on it */
+	uint8_t outcome[KEYS];           /* of the edge; PENDING while it works on it */
+	bool heard[KEYS], durable[KEYS]; /* the book has the outcome; so has the ledger */
 };
 
 struct world {
@@ -373,6 +374,8 @@ static void flush(struct world *w)
 		}
 	}
 	orderbook_flushed(w->book);
+	for (uint32_t i = 0; i < w->nparcels; i++)
+		memcpy(w->parcels[i].durable, w->parcels[i].heard, sizeof(w->parcels[i].heard));
 }
 
 static void crash(struct world *w)
@@ -413,6 +416,17 @@ static void crash(struct world *w)
 					0);
 	}
 	assert_int_equal(orderbook_restored(w->book, w->now), 0);
+	for (uint32_t p = 0; p < w->nparcels; p++)
+		memcpy(w->parcels[p].heard, w->parcels[p].durable, sizeof(w->parcels[p].heard));
+	/* what an edge has answered durably is not flying with it any more */
+	for (uint32_t p = 0; p < w->nparcels; p++) {
+		const struct parcel *q = &w->parcels[p];
+		struct shipment *s = orderbook_find_shipment(w->book, q->wire);
+
+		for (uint32_t i = 0; s != NULL && i < s->count; i++)
+			assert_false(
+				q->durable[i] && s->order->objects[s->members[i]].shipment == s);
+	}
 }
 
 /* The edge finishes one object, or tells again what it told before. */
@@ -437,6 +451,7 @@ static void edge_acts(struct world *w, struct parcel *p)
 	}
 	rc = orderbook_result(w->book, p->wire, i, p->outcome[i], 100, w->now);
 	assert_true(rc == 0 || rc == -ENOENT);
+	p->heard[i] = true;
 }
 
 static void check(struct world *w)

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/master/ledger.h"
+
+#include <strait/status.h>
+
+#include <sqlite3.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char dir[64], path[96], err[400];
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/strait-ledger-test-XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/ledger.db", dir);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char cmd[96];
+
+	(void)state;
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	return system(cmd);
+}
+
+static struct ledger *open_ledger(void)
+{
+	struct ledger *l = ledger_open(path, err, sizeof(err));
+
+	if (l == NULL)
+		fail_msg("%s", err);
+	return l;
+}
+
+static const char *edge_of(void *ctx, const char *site)
+{
+	(void)ctx;
+	return site[0] == 'a' ? "edge-a" : "edge-b";
+}
+
+static const struct orderbook_sites up = { edge_of, NULL };
+
+static struct order *submit(struct orderbook *b, const char *idempotency)
+{
+	static const struct orderbook_key keys[] = {
+		{ .key = (const uint8_t *)"k\0one",
+			.key_len = 5,
+			.tenant = (const uint8_t *)"t",
+			.tenant_len = 1 },
+		{ .key = (const uint8_t *)"\xff\xfe", .key_len = 2 },
+		{ .key = (const uint8_t *)"three", .key_len = 5 },
+	};
+	struct orderbook_spec spec = { .from_site = "a",
+		.to_site = "b",
+		.class = 2,
+		.deadline_ms = 99999,
+		.idempotency = idempotency,
+		.keys = keys,
+		.count = 3 };
+
+	return orderbook_submit(b, &spec, 1000, err, sizeof(err));
+}
+
+static void store(struct ledger *l, struct orderbook *b)
+{
+	assert_int_equal(ledger_begin(l), 0);
+	for (struct order *o = orderbook_dirty(b); o != NULL; o = TAILQ_NEXT(o, dirty_entry))
+		assert_int_equal(ledger_order_put(l, o), 0);
+	assert_int_equal(ledger_commit(l), 0);
+	orderbook_flushed(b);
+}
+
+static void term_grows_with_every_start(void **state)
+{
+	struct ledger *l;
+	uint64_t term;
+
+	(void)state;
+	for (uint64_t want = 1; want < 4; want++) {
+		l = open_ledger();
+		assert_int_equal(ledger_next_term(l, 0, &term), 0);
+		assert_int_equal(term, want);
+		ledger_close(l);
+	}
+	l = open_ledger();
+	assert_int_equal(ledger_next_term(l, 100, &term), 0);
+	assert_int_equal(term, 100);
+	ledger_close(l);
+}
+
+static void second_master_is_kept_out(void **state)
+{
+	struct ledger *l = open_ledger();
+
+	(void)state;
+	assert_null(ledger_open(path, err, sizeof(err)));
+	assert_int_equal(errno, EBUSY);
+	assert_non_null(strstr(err, "another strait-master"));
+	ledger_close(l);
+	ledger_close(open_ledger());
+}
+
+static void file_is_private_and_foreign_files_are_refused(void **state)
+{
+	struct stat st;
+	sqlite3 *db;
+	FILE *f;
+
+	(void)state;
+	ledger_close(open_ledger());
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=99", NULL, NULL, NULL), SQLITE_OK);
+	sqlite3_close(db);
+	assert_null(ledger_open(path, err, sizeof(err)));
+	assert_non_null(strstr(err, "newer strait-master"));
+	f = fopen(path, "w");
+	fputs("this is no database, whatever its name says, and it is long enough to be read", f);
+	fclose(f);
+	assert_null(ledger_open(path, err, sizeof(err)));
+	assert_non_null(strstr(err, path));
+	assert_null(ledger_open("/nowhere/x.db", err, sizeof(err)));
+}
+
+static void unfinished_order_comes_back_as_it_was(void **state)
+{
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	struct order *o = submit(b, "once");
+	struct shipment *s;
+
+	(void)state;
+	store(l, b);
+	orderbook_plan(b, &up, 2000);
+	store(l, b);
+	orderbook_result(b, 1, 1, STRAIT_STATUS_COMMITTED, 77, 3000);
+	orderbook_result(b, 1, 2, STRAIT_STATUS_FULL, 0, 3000);
+	store(l, b);
+	orderbook_destroy(b);
+	ledger_close(l);
+
+	l = open_ledger();
+	b = orderbook_create(ledger_last_order(l) + 1, 1);
+	assert_int_equal(ledger_restore(l, b, 5000, err, sizeof(err)), 0);
+	o = orderbook_find(b, 1);
+	assert_non_null(o);
+	assert_int_equal(o->state, ORDER_RUNNING);
+	assert_int_equal(o->class, 2);
+	assert_int_equal(o->deadline_ms, 99999);
+	assert_int_equal(o->created_ms, 1000);
+	assert_string_equal(o->idempotency, "once");
+	assert_int_equal(o->count, 3);
+	assert_memory_equal(o->objects[0].name, "tk\0one", 6);
+	assert_memory_equal(o->objects[1].name, "\xff\xfe", 2);
+	assert_int_equal(o->objects[0].state, OBJECT_FLYING);
+	assert_int_equal(o->objects[1].status, STRAIT_STATUS_COMMITTED);
+	assert_int_equal(o->objects[1].length, 77);
+	assert_int_equal(o->objects[2].state, OBJECT_READY); /* was to be tried again */
+	assert_int_equal(o->objects[2].attempts, 1);
+	assert_int_equal(o->committed, 1);
+	s = TAILQ_FIRST(&o->shipments);
+	assert_string_equal(s->from_edge, "edge-a");
+	assert_int_equal(s->open, 1);
+	assert_int_equal(s->count, 3);
+	orderbook_plan(b, &up, 5000);
+	assert_int_equal(o->objects[2].shipment->wire, 1ull << 40 | 1);
+	assert_int_equal(submit(b, NULL)->id, 2);
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
+static void count_orders(const struct ledger_order *o, void *ctx)
+{
+	assert_true(o->id > 0);
+	++*(int *)ctx;
+}
+
+static void finished_orders_can_be_looked_up_until_they_are_pruned(void **state)
+{
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	uint64_t counts[ORDER_STATE_COUNT];
+	int n = 0;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		char key[16];
+
+		snprintf(key, sizeof(key), "key-%d", i);
+		submit(b, key);
+		orderbook_cancel(b, (uint64_t)i + 1, 2000 + (uint64_t)i);
+	}
+	store(l, b);
+	assert_int_equal(orderbook_count(b), 0);
+	assert_int_equal(ledger_idempotent(l, "key-7"), 8);
+	assert_int_equal(ledger_idempotent(l, "key-77"), 0);
+	assert_int_equal(ledger_orders(l, 15, count_orders, &n), 0);
+	assert_int_equal(n, 15);
+	assert_int_equal(ledger_counts(l, counts), 0);
+	assert_int_equal(counts[ORDER_CANCELED], 20);
+	assert_int_equal(ledger_prune(l, 2010), 10);
+	assert_int_equal(ledger_prune(l, 2010), 0);
+	assert_int_equal(ledger_order(l, 10, count_orders, &n), -ENOENT);
+	assert_int_equal(ledger_order(l, 11, count_orders, &n), 0);
+	assert_int_equal(ledger_prune(l, 9999), 10);
+	assert_int_equal(ledger_last_order(l), 20); /* numbers are not used twice */
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
+static void uncommitted_changes_never_happened(void **state)
+{
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+
+	(void)state;
+	submit(b, NULL);
+	assert_int_equal(ledger_begin(l), 0);
+	assert_int_equal(ledger_order_put(l, orderbook_dirty(b)), 0);
+	ledger_rollback(l);
+	assert_int_equal(ledger_last_order(l), 0);
+	store(l, b); /* still on the dirty list */
+	assert_int_equal(ledger_last_order(l), 1);
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
+/*
+ * A child stores orders and tells each commit through a pipe; it is killed in the middle. What it
+ * told must be there, whole; at most one order more may be.
+ */
+static void killed_writer_leaves_whole_orders(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 10; round++) {
+		struct orderbook *b;
+		struct ledger *l;
+		uint64_t told = 0, last, before;
+		int pipes[2];
+		pid_t child;
+
+		l = open_ledger();
+		before = ledger_last_order(l);
+		ledger_close(l);
+		assert_int_equal(pipe(pipes), 0);
+		child = fork();
+		if (child == 0) {
+			l = open_ledger();
+			b = orderbook_create(ledger_last_order(l) + 1, 1);
+			for (;;) {
+				uint64_t id = submit(b, NULL)->id;
+
+				store(l, b);
+				if (write(pipes[1], &id, sizeof(id)) != sizeof(id))
+					_exit(1);
+			}
+		}
+		close(pipes[1]);
+		for (int i = 0; i <= round; i++)
+			assert_int_equal(read(pipes[0], &told, sizeof(told)), sizeof(told));
+		kill(child, SIGKILL);
+		assert_int_equal(waitpid(child, NULL, 0), child);
+		while (read(pipes[0], &last, sizeof(last)) == sizeof(last))
+			told = last;
+		close(pipes[0]);
+		l = open_ledger();
+		b = orderbook_create(1, 1);
+		assert_int_equal(ledger_restore(l, b, 1, err, sizeof(err)), 0);
+		last = ledger_last_order(l);
+		assert_true(told > before && (last == told || last == told + 1));
+		assert_int_equal(orderbook_count(b), last);
+		orderbook_destroy(b);
+		ledger_close(l);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(term_grows_with_every_start),
+		TEST(second_master_is_kept_out),
+		TEST(file_is_private_and_foreign_files_are_refused),
+		TEST(unfinished_order_comes_back_as_it_was),
+		TEST(finished_orders_can_be_looked_up_until_they_are_pruned),
+		TEST(uncommitted_changes_never_happened),
+		TEST(killed_writer_leaves_whole_orders),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
