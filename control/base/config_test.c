@@ -76,8 +76,8 @@ static void every_error_names_file_and_line(void **state)
 		const char *text, *want;
 	} cases[] = {
 		{ "listen: a\n\nlissten: b\n", "f:3: unexpected key \"lissten\"" },
-		{ "listen: a\nitems:\n- name: x\n- name: y\n  siz: 3\n",
-			"f:5: unexpected key \"siz\" in items[1]" },
+		{ "listen: a\nitems:\n- name: x\n- name: y\n  sizes: 3\n",
+			"f:5: unexpected key \"sizes\" in items[1]" },
 		{ "listen: a\nitems:\n- name: x\n  size: big\n", "f:4: items[0].size: " },
 		{ "listen: a\nitems:\n- size: 1\n", "f:3: items[0]: key \"name\" is missing" },
 		{ "listen: a\nflag: false\nlisten: b\n", "f:3: listen: given a second time" },

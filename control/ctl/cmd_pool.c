@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,38 +193,63 @@ int cmd_remove(struct ctl *ctl)
  * ------------------------------------------------------------------------------------------
  */
 
-#define POOL_FIGURES(X)                                                                            \
-	X(file_bytes)                                                                              \
-	X(arena_bytes)                                                                             \
-	X(used_bytes)                                                                              \
-	X(largest_free_bytes)                                                                      \
-	X(max_objects)                                                                             \
-	X(objects)                                                                                 \
-	X(writing)                                                                                 \
-	X(partials) X(doomed) X(leased) X(clients) X(boots) X(puts) X(gets) X(hits) X(misses)      \
-		X(evictions) X(evicted_bytes) X(evicted_partials) X(removes) X(partials_kept)      \
-			X(partials_adopted) X(reclaimed_clients) X(reclaimed_leases)               \
-				X(reclaimed_writes) X(recoveries)
+#define FIGURE(name)                                                                               \
+	{                                                                                          \
+#name, offsetof(struct strait_pool_stats, name)                                    \
+	}
+
+static const struct {
+	const char *name;
+	size_t offset;
+} figures[] = {
+	FIGURE(file_bytes),
+	FIGURE(arena_bytes),
+	FIGURE(used_bytes),
+	FIGURE(largest_free_bytes),
+	FIGURE(max_objects),
+	FIGURE(objects),
+	FIGURE(writing),
+	FIGURE(partials),
+	FIGURE(doomed),
+	FIGURE(leased),
+	FIGURE(clients),
+	FIGURE(boots),
+	FIGURE(puts),
+	FIGURE(gets),
+	FIGURE(hits),
+	FIGURE(misses),
+	FIGURE(evictions),
+	FIGURE(evicted_bytes),
+	FIGURE(evicted_partials),
+	FIGURE(removes),
+	FIGURE(partials_kept),
+	FIGURE(partials_adopted),
+	FIGURE(reclaimed_clients),
+	FIGURE(reclaimed_leases),
+	FIGURE(reclaimed_writes),
+	FIGURE(recoveries),
+};
 
 static int print_pool(struct ctl *ctl, struct strait_pool *pool)
 {
+	json_t *o = ctl->json ? json_object() : NULL;
 	struct strait_pool_stats s;
 	int rc = strait_pool_stats(pool, &s);
-	json_t *o;
 
-	if (rc != 0)
+	if (rc != 0) {
+		json_decref(o);
 		return ctl_fail(CTL_FAILED, "pool: %s", strait_strerror(rc));
-	if (!ctl->json) {
-#define PRINT(name) printf("%-20s %" PRIu64 "\n", #name, s.name);
-		POOL_FIGURES(PRINT)
-#undef PRINT
-		return CTL_OK;
 	}
-	o = json_object();
-#define PUT(name) json_object_set_new(o, #name, json_integer((json_int_t)s.name));
-	POOL_FIGURES(PUT)
-#undef PUT
-	return print_json(o, false);
+	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
+		uint64_t value;
+
+		memcpy(&value, (const char *)&s + figures[i].offset, sizeof(value));
+		if (ctl->json)
+			json_object_set_new(o, figures[i].name, json_integer((json_int_t)value));
+		else
+			printf("%-20s %" PRIu64 "\n", figures[i].name, value);
+	}
+	return ctl->json ? print_json(o, false) : CTL_OK;
 }
 
 int cmd_pool_create(struct ctl *ctl)
