@@ -346,9 +346,10 @@ void control_destroy(struct control *c)
 		return;
 	control_report_destroy(c->report);
 	master_client_destroy(c->master);
-	peers_destroy(c->peers);
+	/* An order that is left over counts on its link, which is a peer's. */
 	orders_destroy(c->orders);
 	ingest_destroy(c->ingest);
+	peers_destroy(c->peers);
 	control_queue_fini(&c->queue);
 	if (c->worker_event != NULL)
 		event_free(c->worker_event);
