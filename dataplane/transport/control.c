@@ -5,9 +5,9 @@
 #include <string.h>
 
 /*
- * Control frames. Nothing is sent once and hoped for: what needs an answer has a due time that moves by one RTO
- * whenever it is sent and goes away when the answer came; answers are given again whenever the question
- * comes again.
+ * Control frames. Nothing is sent once and hoped for: what needs an answer has a due time that
+ * moves by one RTO whenever it is sent and goes away when the answer came; answers are given again
+ * whenever the question comes again.
  */
 
 static uint64_t min_u64(uint64_t a, uint64_t b)

@@ -6,9 +6,9 @@
 /*
  * What the receiver's reports mean to the sender.
  *
- * REPORT is the precise truth about recent packets; HAVE is the cumulative truth about blocks, so that
- * any REPORT may be lost; NEED is the receiver's word that a block is short, acted on without waiting for the reorder
- * window. A peer that acknowledges what was never sent changes nothing.
+ * REPORT is the precise truth about recent packets; HAVE is the cumulative truth about blocks, so
+ * that any REPORT may be lost; NEED is the receiver's word that a block is short, acted on without
+ * waiting for the reorder window. A peer that acknowledges what was never sent changes nothing.
  */
 
 enum {
@@ -22,6 +22,12 @@ static struct tx_transfer *entry_transfer(struct session *s, const struct sent_p
 	struct tx_transfer *t = s->tx.slots[p->slot];
 
 	return t != NULL && t->id == p->transfer ? t : NULL;
+}
+
+/* Data packets are nearly all full. */
+static uint64_t line_bytes(const struct session *s)
+{
+	return s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES;
 }
 
 static void loss_count(struct sender *x, double lost, double total)
@@ -57,6 +63,8 @@ static void on_acked(void *ctx, const struct sent_packet *p, bool was_lost)
 	uint64_t bit = UINT64_C(1) << (p->esi % 64);
 	bool current;
 
+	if (!was_lost)
+		x->arrived_bytes += line_bytes(s);
 	if (p->time_ns > x->rack_ns)
 		x->rack_ns = p->time_ns;
 	if (p->time_ns < x->rack_before_ns && x->rack_before_ns - p->time_ns > x->late_ns)
@@ -93,6 +101,7 @@ void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)
 
 	(void)was_lost;
 	COUNT(s, tx_lost);
+	s->tx.lost_bytes += line_bytes(s);
 	loss_count(&s->tx, 1, 1);
 	if (t == NULL)
 		return;
@@ -160,11 +169,32 @@ static void cover(struct sender *x, uint64_t low, uint64_t base)
 	x->holes = 0;
 }
 
+/* A newer packet arrived: what its delay and the bytes delivered with it say about the rate. */
+static void rate_update(struct session *s, const struct frame_report *r, uint64_t sent_ns)
+{
+	struct sender *x = &s->tx;
+	struct rate_report p = {
+		.now_ns = s->now_ns,
+		.sent_ns = sent_ns,
+		.newest_us = r->newest_us,
+		.bytes = x->arrived_bytes,
+		.lost = x->lost_bytes,
+		.rtt_ns = x->rtt.smoothed_ns,
+		.min_rtt_ns = x->rtt.min_ns,
+		.limited = !x->idle,
+		.bulk = x->live > 0 && x->slots[x->order[0]]->class_ == STRAIT_CLASS_BULK,
+	};
+
+	rate_report(&x->rate, &p);
+	x->arrived_bytes = x->lost_bytes = 0;
+	session_pace(s);
+}
+
 void feedback_report(struct session *s, struct frame_report *r)
 {
 	struct sender *x = &s->tx;
 	const struct sent_packet *p;
-	uint64_t cursor = r->base, low, high;
+	uint64_t cursor = r->base, low, high, sent_ns = 0;
 
 	if (r->queue != s->cfg.queue || r->newest >= s->next_pn || r->base > r->newest) {
 		COUNT(s, rx_frame);
@@ -172,6 +202,8 @@ void feedback_report(struct session *s, struct frame_report *r)
 	}
 	if (r->newest_us > x->newest_us_seen) {
 		p = sentlog_find(&x->log, r->newest);
+		if (p != NULL)
+			sent_ns = p->time_ns;
 		if (p != NULL && s->now_ns - p->time_ns > r->delay_us * NS_PER_US)
 			rtt_sample(&x->rtt, s->now_ns,
 				s->now_ns - p->time_ns - r->delay_us * NS_PER_US);
@@ -189,6 +221,8 @@ void feedback_report(struct session *s, struct frame_report *r)
 	while (frame_report_next(r, &cursor, &low, &high))
 		sentlog_ack(&x->log, low, high, on_acked, s);
 	cover(x, cursor + 1, r->base);
+	if (sent_ns != 0)
+		rate_update(s, r, sent_ns);
 	late_decay(s);
 	detect(s);
 	loss_update(s);
@@ -230,7 +264,8 @@ static void block_need(struct session *s, struct tx_transfer *t, uint8_t stream,
 	b->epoch++;
 	b->flying[0] = b->flying[1] = 0;
 	b->rows_flying = 0;
-	/* Acknowledged but not there: what it counted does not help the receiver. Rows first, then all. */
+	/* Acknowledged but not there: what it counted does not help the receiver. Rows first, then
+	 * all. */
 	if (tx_block_deficit(b, k) < (int)missing)
 		b->rows_acked = 0;
 	if (tx_block_deficit(b, k) < (int)missing) {

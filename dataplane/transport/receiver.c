@@ -8,12 +8,13 @@
 /*
  * Where an authentic symbol goes.
  *
- * The AEAD open is the only copy: it writes into the object itself when the transfer is live, the slot is
- * empty and the length is exactly the slot's. GCM writes plaintext before it knows the tag, but an empty
- * slot is read by nobody until it is marked, and it is marked only after the tag held.
+ * The AEAD open is the only copy: it writes into the object itself when the transfer is live, the
+ * slot is empty and the length is exactly the slot's. GCM writes plaintext before it knows the tag,
+ * but an empty slot is read by nobody until it is marked, and it is marked only after the tag held.
  *
- * A packet number is recorded (and so reported as received) only when the symbol was stored, was there
- * already or is not needed. What is dropped for lack of room stays unreported and counts as lost.
+ * A packet number is recorded (and so reported as received) only when the symbol was stored, was
+ * there already or is not needed. What is dropped for lack of room stays unreported and counts as
+ * lost.
  */
 
 int receiver_init(struct session *s)
@@ -464,7 +465,8 @@ int receiver_symbol(struct session *s, const struct packet_header *h, struct key
 		COUNT(s, rx_auth);
 		return -EBADMSG;
 	}
-	/* An empty slot takes its symbol at any age; everything else is filtered by packet number. */
+	/* An empty slot takes its symbol at any age; everything else is filtered by packet
+	 * number. */
 	if (v != VERDICT_SOURCE && v != VERDICT_SCATTER && v != VERDICT_ROW &&
 		!pnwindow_is_new(&s->rx.window, h->packet_number)) {
 		COUNT(s, rx_replay);

@@ -4,11 +4,11 @@
 /*
  * What the receiver says about what it has.
  *
- * A report is due when something came since the last one and the sender's interval (a sixth of its round
- * trip) has passed, or at once when asked (PING, the REPORT flag, a tail block that cannot finish). Its ranges
- * reach back over the last REPORT_HISTORY reports, so each packet is reported about sixteen times and any
- * single report may be lost; what is older is covered by HAVE. A report that does not fit one packet
- * goes on in the next.
+ * A report is due when something came since the last one and the sender's interval (a sixth of its
+ * round trip) has passed, or at once when asked (PING, the REPORT flag, a tail block that cannot
+ * finish). Its ranges reach back over the last REPORT_HISTORY reports, so each packet is reported
+ * about sixteen times and any single report may be lost; what is older is covered by HAVE. A report
+ * that does not fit one packet goes on in the next.
  */
 
 enum {
@@ -73,7 +73,8 @@ static void write_have(struct frame_writer *w, struct rx_transfer *t, uint8_t st
 	st->changed = false;
 }
 
-/* NEED of one stream: blocks whose planned symbols all came or passed, or all of them when asked. */
+/* NEED of one stream: blocks whose planned symbols all came or passed, or all of them when
+ * asked. */
 static void write_need(struct session *s, struct frame_writer *w, struct rx_transfer *t,
 	uint8_t stream)
 {

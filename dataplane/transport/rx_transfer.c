@@ -369,8 +369,8 @@ uint64_t rx_object_prepare(struct rx_transfer *t, uint32_t object, uint8_t *data
 		if (to > part->bytes)
 			to = part->bytes;
 		/*
-		 * A block shared with a neighbour comes anew: the symbol on the seam needs both objects,
-		 * and their have states are not tied to each other.
+		 * A block shared with a neighbour comes anew: the symbol on the seam needs both
+		 * objects, and their have states are not tied to each other.
 		 */
 		if (at < start || to > end) {
 			rx_resume_clear(resume, block - o->first_block);

@@ -10,9 +10,10 @@
  * 24 bytes a source block plus one struct an object; no copy of any payload. Created by the control
  * thread, owned by the session's worker, like the sender's.
  *
- * Which objects are stored decides which symbols are needed: a symbol that lies wholly in objects that
- * are not stored counts as present; a block that overlaps such an object cannot be decoded from rows
- * (the symbols are not kept), so it completes by source symbols only, and the sender knows the same rule.
+ * Which objects are stored decides which symbols are needed: a symbol that lies wholly in objects
+ * that are not stored counts as present; a block that overlaps such an object cannot be decoded
+ * from rows (the symbols are not kept), so it completes by source symbols only, and the sender
+ * knows the same rule.
  */
 
 enum rx_object_state {
@@ -91,7 +92,8 @@ struct rx_transfer {
 	struct rx_transfer *event_next;
 };
 
-/** Objects that overlap the bytes [at, at + len) of the object stream: first, and whether it is the only one. */
+/** Objects that overlap the bytes [at, at + len) of the object stream: first, and whether it is the
+ * only one. */
 uint32_t rx_symbol_object(struct rx_transfer *t, uint64_t at, uint32_t len, bool *single);
 
 enum rx_placement {
@@ -117,17 +119,19 @@ bool rx_block_is_placed(struct rx_transfer *t, uint32_t block);
 /** All k source symbols are present. */
 bool rx_block_is_full(const struct rx_block *b, uint32_t k);
 
-/** Symbols still missing; 0 when rows suffice, even if the block waits for a placement to be decoded. */
+/** Symbols still missing; 0 when rows suffice, even if the block waits for a placement to be
+ * decoded. */
 uint32_t rx_block_missing(const struct rx_block *b, uint32_t k);
 
 /**
- * The block became complete: digest its pieces, note them in the resume areas, move the floor, find complete
- * objects. Calls done(ctx, object) for each. The block must be full and not complete yet.
+ * The block became complete: digest its pieces, note them in the resume areas, move the floor, find
+ * complete objects. Calls done(ctx, object) for each. The block must be full and not complete yet.
  */
 void rx_block_complete(struct rx_transfer *t, uint8_t stream, uint32_t block,
 	void (*done)(void *ctx, struct rx_transfer *t, uint32_t object), void *ctx);
 
-/** The object is not stored: its symbols count as present. Calls full(ctx, block) for blocks that became full. */
+/** The object is not stored: its symbols count as present. Calls full(ctx, block) for blocks that
+ * became full. */
 void rx_object_drop(struct rx_transfer *t, uint32_t object,
 	void (*full)(void *ctx, struct rx_transfer *t, uint32_t block), void *ctx);
 

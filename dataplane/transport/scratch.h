@@ -5,11 +5,11 @@
 
 /*
  * Bounded store of authentic symbols whose place is not known yet: data ahead of its OPEN, its
- * manifest or the placement of its object. A fixed number of slots; a full store drops the symbol, which is then
- * repaired like a loss. Owned by one worker; nothing here allocates after init.
+ * manifest or the placement of its object. A fixed number of slots; a full store drops the symbol,
+ * which is then repaired like a loss. Owned by one worker; nothing here allocates after init.
  *
- * The same store keeps repair symbols that wait for their block: a slot is a buffer of symbol size and a
- * little metadata, and lists are chained by slot number.
+ * The same store keeps repair symbols that wait for their block: a slot is a buffer of symbol size
+ * and a little metadata, and lists are chained by slot number.
  */
 
 enum { SCRATCH_NONE = 0xffff, SCRATCH_SLOTS_MAX = 65535 };

@@ -8,11 +8,12 @@
 /*
  * What data packet goes next.
  *
- * Transfers in order of class, then deadline, then age. Within one: the manifest, then repair, then new
- * source symbols. New symbols go out by groups of blocks. In the middle of a transfer a group is one block and
- * carries no rows: a lost symbol is simply sent again, since there is time. In the last 1.25 round
- * trips, and for urgent transfers from the start, a group is up to 64 blocks interleaved symbol by symbol,
- * each with rows enough that it almost never waits for a repair round.
+ * Transfers in order of class, then deadline, then age. Within one: the manifest, then repair, then
+ * new source symbols. New symbols go out by groups of blocks. In the middle of a transfer a group
+ * is one block and carries no rows: a lost symbol is simply sent again, since there is time. In the
+ * last 1.25 round trips, and for urgent transfers from the start, a group is up to 64 blocks
+ * interleaved symbol by symbol, each with rows enough that it almost never waits for a repair
+ * round.
  */
 
 enum {
@@ -64,9 +65,7 @@ uint64_t sender_bdp_packets(const struct session *s)
 			STRAIT_LINE_OVERHEAD_BYTES);
 	double seconds = (double)s->tx.rtt.smoothed_ns * 1e-9;
 
-	if (s->cfg.cap_bps == 0)
-		return s->tx.log.n_out;
-	return (uint64_t)((double)s->cfg.cap_bps / (double)line * seconds);
+	return (uint64_t)((double)s->tx.rate.rate_bps / (double)line * seconds);
 }
 
 static uint64_t blocks_left(const struct tx_stream *s)
@@ -356,8 +355,8 @@ void session_tx_cancel(struct session *s, struct tx_transfer *t, uint8_t status)
 }
 
 /*
- * Credit never stops the block with the first object that is not final: a credit smaller than one block, or
- * than the objects in it, slows a transfer to a block a round trip but does not wedge it.
+ * Credit never stops the block with the first object that is not final: a credit smaller than one
+ * block, or than the objects in it, slows a transfer to a block a round trip but does not wedge it.
  */
 static bool is_oldest(struct tx_transfer *t, uint32_t object)
 {

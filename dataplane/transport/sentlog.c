@@ -108,7 +108,8 @@ struct sent_packet *sentlog_add(struct sentlog *l, uint64_t pn, bool tracked)
 	return &l->ring[i];
 }
 
-/* Orders of the packet numbers [low, high] within one run between jumps; false when there are none. */
+/* Orders of the packet numbers [low, high] within one run between jumps; false when there are
+ * none. */
 static bool run_orders(const struct sentlog *l, unsigned int jump, uint64_t low, uint64_t high,
 	uint64_t *first, uint64_t *last)
 {

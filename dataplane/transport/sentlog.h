@@ -8,13 +8,14 @@
 /*
  * The log of packets sent on one queue: what each number carried and whether it is still out.
  *
- * A ring indexed by send order. Packet numbers jump at a re-key, send order does not; the jumps of the
- * last generations are remembered to translate. Two bitmaps over the ring say "out" (neither acknowledged
- * nor lost) and "lost" (declared lost, kept to recognize an acknowledgment that comes after all). Reports
- * repeat ranges many times, so both are scanned 64 packets a step.
+ * A ring indexed by send order. Packet numbers jump at a re-key, send order does not; the jumps of
+ * the last generations are remembered to translate. Two bitmaps over the ring say "out" (neither
+ * acknowledged nor lost) and "lost" (declared lost, kept to recognize an acknowledgment that comes
+ * after all). Reports repeat ranges many times, so both are scanned 64 packets a step.
  *
- * Loss is found by time alone (the idea of RACK, RFC 8985): a packet is lost when one sent more than the
- * reorder window later was acknowledged. There is no packet-count threshold. Owned by one worker.
+ * Loss is found by time alone (the idea of RACK, RFC 8985): a packet is lost when one sent more
+ * than the reorder window later was acknowledged. There is no packet-count threshold. Owned by one
+ * worker.
  */
 
 enum sent_kind {
@@ -57,15 +58,18 @@ typedef void (*sentlog_cb)(void *ctx, const struct sent_packet *p, bool was_lost
 int sentlog_init(struct sentlog *l, uint32_t size);
 void sentlog_fini(struct sentlog *l);
 
-/** No room for another tracked packet: the oldest entries, less a reserve for control packets, are still out. */
+/** No room for another tracked packet: the oldest entries, less a reserve for control packets, are
+ * still out. */
 bool sentlog_full(const struct sentlog *l);
 
-/** Declare lost what the next packet would overwrite. A no-op unless control packets used up the reserve. */
+/** Declare lost what the next packet would overwrite. A no-op unless control packets used up the
+ * reserve. */
 void sentlog_make_room(struct sentlog *l, sentlog_cb cb, void *ctx);
 
 /**
- * Record packet number pn; the caller fills the entry, after sentlog_make_room(). A tracked packet is out until it is
- * acknowledged or lost; an untracked one (control: its frames repeat by themselves) only keeps its send time.
+ * Record packet number pn; the caller fills the entry, after sentlog_make_room(). A tracked packet
+ * is out until it is acknowledged or lost; an untracked one (control: its frames repeat by
+ * themselves) only keeps its send time.
  */
 struct sent_packet *sentlog_add(struct sentlog *l, uint64_t pn, bool tracked);
 
@@ -79,7 +83,8 @@ const struct sent_packet *sentlog_find(const struct sentlog *l, uint64_t pn);
  */
 uint64_t sentlog_ack(struct sentlog *l, uint64_t low, uint64_t high, sentlog_cb cb, void *ctx);
 
-/** Declare lost what is out and was sent at or before before_ns. Returns the number of callbacks. */
+/** Declare lost what is out and was sent at or before before_ns. Returns the number of
+ * callbacks. */
 uint64_t sentlog_detect(struct sentlog *l, uint64_t before_ns, sentlog_cb cb, void *ctx);
 
 /** Send time of the oldest packet still out; UINT64_MAX when none is. */

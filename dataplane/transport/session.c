@@ -52,7 +52,8 @@ struct session *session_create(const struct session_config *cfg)
 	s->tx_events_tail = &s->tx_events;
 	s->rx_events_tail = &s->rx_events;
 	s->token = cfg->seed * UINT64_C(0x9e3779b97f4a7c15) ^ UINT64_C(0xd1b54a32d192ed03);
-	pacer_init(&s->pacer, s->cfg.cap_bps,
+	rate_init(&s->tx.rate, s->cfg.cap_bps);
+	pacer_init(&s->pacer, s->tx.rate.rate_bps,
 		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
 	ret = key_tx_init(&s->tx_keys, cfg->aead, cfg->secret, cfg->direction, cfg->queue);
 	if (ret == 0)
@@ -324,7 +325,8 @@ static void rx_poll(struct rx_transfer *t, struct session_event *ev)
 {
 	ev->rx = t;
 	if (t->closed) {
-		/* What happened to single objects no longer matters: all that is unfinished ends with it. */
+		/* What happened to single objects no longer matters: all that is unfinished ends
+		 * with it. */
 		t->tell_manifest = false;
 		t->event_len = 0;
 	}
@@ -425,12 +427,19 @@ void session_reset(struct session *s, uint8_t status)
 	s->tx.n_closing = 0;
 }
 
+void session_pace(struct session *s)
+{
+	if (s->tx.rate.rate_bps != s->pacer.rate_bps)
+		pacer_set_rate(&s->pacer, s->now_ns, s->tx.rate.rate_bps,
+			s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+}
+
 void session_set_cap(struct session *s, uint64_t now_ns, uint64_t cap_bps)
 {
 	clock_advance(s, now_ns);
 	s->cfg.cap_bps = cap_bps;
-	pacer_set_rate(&s->pacer, now_ns, cap_bps,
-		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+	rate_set_cap(&s->tx.rate, cap_bps);
+	session_pace(s);
 }
 
 void session_stats(const struct session *s, struct session_stats *out)

@@ -13,27 +13,30 @@
 /*
  * The protocol core: one session between two edges on one queue. Sans-IO.
  *
- * The owner (a DPDK worker, the simulator, a test) feeds datagrams in with session_recv(), takes datagrams out
- * with session_send(), and calls again at session_next(). Time is CLOCK_MONOTONIC in ns, given by the
- * caller. Everything here runs on the owner's thread and never allocates, blocks or aborts, except the
- * *_create and *_destroy functions, which run on the control thread before an object is handed to the
- * owner or after the owner gave it back.
+ * The owner (a DPDK worker, the simulator, a test) feeds datagrams in with session_recv(), takes
+ * datagrams out with session_send(), and calls again at session_next(). Time is CLOCK_MONOTONIC in
+ * ns, given by the caller. Everything here runs on the owner's thread and never allocates, blocks
+ * or aborts, except the *_create and *_destroy functions, which run on the control thread before an
+ * object is handed to the owner or after the owner gave it back.
  *
- * What needs memory, files or a pool is asked for by events (session_poll) and answered by calls. Each
- * event is kept until it is polled, so a full ring towards the control thread loses nothing.
+ * What needs memory, files or a pool is asked for by events (session_poll) and answered by calls.
+ * Each event is kept until it is polled, so a full ring towards the control thread loses nothing.
  *
- *   sender                                       receiver
- *   session_tx_start(t)       OPEN ->            RX_OPEN      -> session_rx_attach() or _refuse()
- *                             manifest ->        RX_MANIFEST  -> session_rx_begin(), then for each object
- *   TX_WANT(upto) -> tx_object_ready() or                        in order rx_object_place() or
- *      tx_object_gone()       data ->                            rx_object_finish(EXISTS, FULL, ...)
- *                                                RX_OBJECT    -> publish, rx_object_finish(COMMITTED)
- *   TX_OBJECT(status)         <- OBJECT
- *   TX_CLOSED                 CLOSE ->           RX_CLOSED
+ *   sender                              receiver
+ *   session_tx_start(t)      OPEN ->    RX_OPEN      -> session_rx_attach() or _refuse()
+ *                            manifest ->
+ *                                       RX_MANIFEST  -> session_rx_begin(), then for each object
+ *   TX_WANT(n) -> for each object              in order session_rx_object_place() or
+ *      below n session_tx_object_ready()       session_rx_object_finish(EXISTS, FULL, ..)
+ *      or _gone()            data ->
+ *                                       RX_OBJECT    -> publish, then _finish(COMMITTED)
+ *   TX_OBJECT(status)     <- OBJECT
+ *   TX_CLOSED                CLOSE ->   RX_CLOSED
  *
- * Memory contract: object bytes given to tx_object_ready() stay readable until TX_OBJECT for that object or
- * TX_CLOSED was polled; bytes given to rx_object_place() stay writable until RX_OBJECT, RX_WITHDRAWN or RX_CLOSED
- * was polled. After TX_CLOSED / RX_CLOSED the core has forgotten the transfer: destroy it.
+ * Memory contract: object bytes given to tx_object_ready() stay readable until TX_OBJECT for that
+ * object or TX_CLOSED was polled; bytes given to rx_object_place() stay writable until RX_OBJECT,
+ * RX_WITHDRAWN or RX_CLOSED was polled. After TX_CLOSED / RX_CLOSED the core has forgotten the
+ * transfer: destroy it.
  */
 
 enum {
@@ -57,15 +60,20 @@ struct session_config {
 	uint8_t secret[STRAIT_SECRET_BYTES]; /* session secret from the TLS exporter */
 	const struct aead_ops *aead;
 
-	uint64_t cap_bps; /* line bits/s (datagram + 66 bytes each) never exceeded; 0 = no cap */
-	uint64_t rtt_hint_ns; /* before the first sample; 100 ms when 0 */
-	double loss_prior;    /* before losses were measured; 0.01 when negative */
-	uint16_t symbol_bytes; /* of transfers we send; the peer's may differ within wire.h's bounds */
+	/*
+	 * Line bits/s (datagram + 66 bytes each) never exceeded; inside it the rate follows the
+	 * queueing delay (rate.h). 0: no cap, the line's rate is found.
+	 */
+	uint64_t cap_bps;
+	uint64_t rtt_hint_ns;  /* before the first sample; 100 ms when 0 */
+	double loss_prior;     /* before losses were measured; 0.01 when negative */
+	uint16_t symbol_bytes; /* most in both directions; transfers we send may have less */
 
-	uint32_t log_packets; /* outstanding packets remembered, rounded up to 2^n; default 131072 */
-	uint32_t window_packets; /* received packet numbers remembered, rounded up to 2^n; default 131072 */
-	uint32_t scratch_slots; /* symbols that may wait for their manifest or placement; default 4096 */
-	uint32_t row_slots; /* repair symbols that may wait for their block; default 4096 */
+	/* Sizes in packets or symbols, rounded up to 2^n for the first two; 0: the default. */
+	uint32_t log_packets;    /* outstanding packets remembered; 131072 */
+	uint32_t window_packets; /* received packet numbers remembered; 131072 */
+	uint32_t scratch_slots;  /* symbols that may wait for manifest or placement; 4096 */
+	uint32_t row_slots;      /* repair symbols that may wait for their block; 4096 */
 
 	/* What the peer's HELLO allows us, and what ours allowed the peer. */
 	struct session_credit peer_credit[STRAIT_CLASS_COUNT];
@@ -82,7 +90,7 @@ enum session_event_type {
 	SESSION_EVENT_RX_OPEN,
 	SESSION_EVENT_RX_MANIFEST,
 	SESSION_EVENT_RX_OBJECT, /* all bytes in place; status COMMITTED: digest holds, or DIGEST */
-	SESSION_EVENT_RX_WITHDRAWN, /* the sender took the object back; answer rx_object_finish(status) */
+	SESSION_EVENT_RX_WITHDRAWN, /* the sender took it back; answer _finish(status) */
 	SESSION_EVENT_RX_CLOSED,
 	SESSION_EVENT_TX_OPENED, /* the receiver answered OPEN; status PENDING, or why it refused */
 	SESSION_EVENT_TX_WANT,   /* objects [0, object) should be ready soon */
@@ -111,21 +119,25 @@ struct session_event {
 	struct session_open open;
 };
 
-/** NULL + errno (EINVAL, ENOMEM, ENOTSUP). Control thread. Wipes cfg->secret from its own copy when done. */
+/** NULL + errno (EINVAL, ENOMEM, ENOTSUP). Control thread. Wipes cfg->secret from its own copy when
+ * done. */
 struct session *session_create(const struct session_config *cfg);
-/** Control thread, after the owner let go. Live transfers are not freed: poll them out with session_reset(). */
+/** Control thread, after the owner let go. Live transfers are not freed: poll them out with
+ * session_reset(). */
 void session_destroy(struct session *s);
 
 /**
- * One datagram's UDP payload. 0 when authentic and understood; a negative errno when dropped, with one drop
- * counter moved. Never reads outside [packet, packet + len).
+ * One datagram's UDP payload. 0 when authentic and understood; a negative errno when dropped, with
+ * one drop counter moved. Never reads outside [packet, packet + len).
  */
 int session_recv(struct session *s, uint64_t now_ns, const uint8_t *packet, size_t len);
 
-/** The next datagram to send now, written to buf. 0: nothing, or the pacer says later. cap >= symbol + 40. */
+/** The next datagram to send now, written to buf. 0: nothing, or the pacer says later. cap >=
+ * symbol + 40. */
 size_t session_send(struct session *s, uint64_t now_ns, uint8_t *buf, size_t cap);
 
-/** When session_send() may have something to send again; <= now_ns: at once; UINT64_MAX: not by itself. */
+/** When session_send() may have something to send again; <= now_ns: at once; UINT64_MAX: not by
+ * itself. */
 uint64_t session_next(struct session *s, uint64_t now_ns);
 
 /** Next event. false: none. */
@@ -151,12 +163,15 @@ void session_tx_cancel(struct session *s, struct tx_transfer *t, uint8_t status)
 
 /* Receiver. ---------------------------------------------------------------------------------- */
 
-/** Answer to RX_OPEN: t was created with the event's session_open. 0, -ESTALE (closed meanwhile: destroy t). */
+/** Answer to RX_OPEN: t was created with the event's session_open. 0, -ESTALE (closed meanwhile:
+ * destroy t). */
 int session_rx_attach(struct session *s, uint64_t now_ns, struct rx_transfer *t);
 void session_rx_refuse(struct session *s, uint32_t transfer, uint8_t status);
-/** Answer to RX_MANIFEST, after rx_transfer_objects() filled the object table; or refuse the transfer. */
+/** Answer to RX_MANIFEST, after rx_transfer_objects() filled the object table; or refuse the
+ * transfer. */
 void session_rx_begin(struct session *s, uint64_t now_ns, struct rx_transfer *t);
-/** Where the object's bytes go. After rx_object_prepare() of transfer.h. Objects may be placed in any order. */
+/** Where the object's bytes go. After rx_object_prepare() of transfer.h. Objects may be placed in
+ * any order. */
 void session_rx_object_place(struct session *s, uint64_t now_ns, struct rx_transfer *t,
 	uint32_t object);
 /**

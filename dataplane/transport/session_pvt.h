@@ -7,6 +7,7 @@
 #include "dataplane/transport/pacer.h"
 #include "dataplane/transport/packet.h"
 #include "dataplane/transport/pnwindow.h"
+#include "dataplane/transport/rate.h"
 #include "dataplane/transport/redundancy.h"
 #include "dataplane/transport/rtt.h"
 #include "dataplane/transport/rx_transfer.h"
@@ -63,6 +64,8 @@ struct sender {
 	uint8_t *gather_bytes; /* STRAIT_BLOCK_SYMBOLS_MAX symbols */
 
 	struct rtt rtt;
+	struct rate rate;
+	uint64_t arrived_bytes, lost_bytes; /* line bytes, since the last newer report */
 	uint64_t rack_ns; /* send time of the most recently sent packet known to have arrived */
 	uint64_t rack_before_ns; /* the same before the report now being read */
 	uint64_t late_ns;        /* how much later than younger packets some arrived, decaying */
@@ -72,7 +75,7 @@ struct sender {
 	uint32_t holes;   /* reports that left a hole above it */
 	uint64_t acked_generation;
 	uint64_t report_ns;      /* when the last report came */
-	uint64_t newest_us_seen; /* receive time in the newest report: older ones give no RTT sample */
+	uint64_t newest_us_seen; /* receive time in the newest report; older ones give no sample */
 	bool probing;
 	uint64_t probe_due_ns, keepalive_ns;
 	bool ping_due;
@@ -182,6 +185,8 @@ static inline void sender_touch(struct session *s)
 }
 
 /* session.c */
+/** Pace at what rate control and cap allow. */
+void session_pace(struct session *s);
 /** Repeat interval of control messages. */
 uint64_t session_rto_ns(const struct session *s);
 bool session_may_send_data(struct session *s);

@@ -5,8 +5,9 @@
 #include "dataplane/transport/session.h"
 
 /*
- * The two ends of a transfer as their control threads see them: creation, object tables, destruction.
- * While a transfer is handed to a session only the functions of session.h may touch it.
+ * The two ends of a transfer as their control threads see them: creation, object tables,
+ * destruction. While a transfer is handed to a session only the functions of session.h may touch
+ * it.
  */
 
 /* Sender. */
@@ -21,7 +22,8 @@ struct tx_params {
 	void *user;
 };
 
-/** NULL + errno: EINVAL (no objects, limits of wire.h), E2BIG (manifest too large: split the order), ENOMEM. */
+/** NULL + errno: EINVAL (no objects, limits of wire.h), E2BIG (manifest too large: split the
+ * order), ENOMEM. */
 struct tx_transfer *tx_transfer_create(const struct tx_params *p);
 void tx_transfer_destroy(struct tx_transfer *t);
 void *tx_transfer_user(const struct tx_transfer *t);
@@ -49,10 +51,10 @@ uint32_t rx_transfer_objects(const struct rx_transfer *t);
 int rx_transfer_entry(const struct rx_transfer *t, uint32_t object, struct manifest_entry *e);
 
 /**
- * Give an object its memory, before session_rx_object_place(). Control thread. resume is the object's
- * SESSION_RESUME_BYTES area that lives as long as the bytes do; with resumed = true it may hold have state
- * from an earlier transfer: it is used when tenant, key, length, digest (the pool's promise) and layout
- * (checked here) are the same, else it is wiped and the object starts afresh.
+ * Give an object its memory, before session_rx_object_place(). Control thread. resume is the
+ * object's SESSION_RESUME_BYTES area that lives as long as the bytes do; with resumed = true it may
+ * hold have state from an earlier transfer: it is used when tenant, key, length, digest (the pool's
+ * promise) and layout (checked here) are the same, else it is wiped and the object starts afresh.
  * Returns bytes already there.
  */
 uint64_t rx_object_prepare(struct rx_transfer *t, uint32_t object, uint8_t *data, void *resume,

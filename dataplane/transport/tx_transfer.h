@@ -7,9 +7,9 @@
 /*
  * Sender side of a transfer: its objects, and what is known of each source block.
  *
- * Everything is allocated by tx_transfer_create(); while a session owns the transfer only its worker
- * touches it. The block's arithmetic is here, free of time and packets: how many symbols are still missing at the
- * receiver if everything in flight arrives.
+ * Everything is allocated by tx_transfer_create(); while a session owns the transfer only its
+ * worker touches it. The block's arithmetic is here, free of time and packets: how many symbols are
+ * still missing at the receiver if everything in flight arrives.
  */
 
 struct rs;
@@ -119,20 +119,23 @@ void tx_block_objects(struct tx_transfer *t, uint32_t block, uint32_t *first, ui
 bool tx_block_is_readable(struct tx_transfer *t, uint32_t block);
 
 /**
- * No object the block overlaps is GONE, that is withdrawn without the receiver's answer. Until it answered it would
- * take the zeros that stand for such an object in a shared symbol for the object's bytes.
+ * No object the block overlaps is GONE, that is withdrawn without the receiver's answer. Until it
+ * answered it would take the zeros that stand for such an object in a shared symbol for the
+ * object's bytes.
  */
 bool tx_block_is_settled(struct tx_transfer *t, uint32_t block);
 
 /**
- * Bring a block of the object stream in line with its objects' states: symbols wholly inside objects that are
- * GONE or FINAL count as acknowledged, rows are ruled out when one of them is not stored by the receiver.
+ * Bring a block of the object stream in line with its objects' states: symbols wholly inside
+ * objects that are GONE or FINAL count as acknowledged, rows are ruled out when one of them is not
+ * stored by the receiver.
  */
 void tx_block_apply_objects(struct tx_transfer *t, uint32_t block);
 
 /**
- * The bytes of a source symbol, padded with zeros to T when padded is set: a pointer into the object when it lies in
- * one readable object, else gathered into bounce (T bytes). Bytes of unreadable objects are zero.
+ * The bytes of a source symbol, padded with zeros to T when padded is set: a pointer into the
+ * object when it lies in one readable object, else gathered into bounce (T bytes). Bytes of
+ * unreadable objects are zero.
  */
 const uint8_t *tx_symbol(struct tx_transfer *t, uint8_t stream, uint32_t block, uint32_t esi,
 	bool padded, uint8_t *bounce);

@@ -14,8 +14,9 @@
 #include <cmocka.h>
 
 /*
- * Both ends of a transfer without packets: what the sender reads as symbols, scattered at the receiver,
- * gives the same objects, whatever the object sizes; and both agree on which symbols nobody needs.
+ * Both ends of a transfer without packets: what the sender reads as symbols, scattered at the
+ * receiver, gives the same objects, whatever the object sizes; and both agree on which symbols
+ * nobody needs.
  */
 
 enum { T = 512, N = 40 };

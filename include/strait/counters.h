@@ -77,4 +77,4 @@ static const struct strait_counter_desc strait_counter_descs[STRAIT_COUNTER_COUN
 #define STRAIT_COUNTER_DESC(name, kind, help) { #name, STRAIT_COUNTER_##kind, help },
 		STRAIT_COUNTERS(STRAIT_COUNTER_DESC)
 #undef STRAIT_COUNTER_DESC
-};
+	};

@@ -4,8 +4,8 @@
 /*
  * How an object of an order ended, or why an order was refused.
  *
- * One table for the wire (OBJECT, OPEN_ACK and CLOSE frames), the control RPC, the master's ledger and
- * the CLI. Values are on the wire and in databases: never renumber, only append.
+ * One table for the wire (OBJECT, OPEN_ACK and CLOSE frames), the control RPC, the master's ledger
+ * and the CLI. Values are on the wire and in databases: never renumber, only append.
  *
  *   X(name, value, text)
  */

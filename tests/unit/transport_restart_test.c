@@ -139,7 +139,7 @@ static void the_same_seed_runs_the_same_history(void **state)
 		static struct sim_result a, b;
 		static struct plan p;
 
-		plan_mixed(&p, seed);
+		plan_random(&p, seed);
 		sim_run(&p, &a);
 		sim_run(&p, &b);
 		assert_memory_equal(a.counters, b.counters, sizeof(a.counters));

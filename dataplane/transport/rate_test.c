@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/transport/rate.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+/*
+ * The controller against a fluid model of a bottleneck: the queue grows by what arrives beyond the
+ * line rate, another flow may take a share, a share of what leaves is lost behind it.
+ */
+
+#define MS UINT64_C(1000000)
+
+enum { STEP_US = 500, HISTORY = 4096 };
+
+struct line {
+	struct rate r;
+	double bps, rtt_ms, loss, queue_ms, limit_ms, cross_bps;
+	bool bulk;
+	uint64_t now_us;
+	double sent_bps[HISTORY], queue_at[HISTORY]; /* by step */
+	double arrived, lost;
+	uint64_t next_report_us;
+	double max_queue_ms;
+};
+
+static void line_init(struct line *l, double bps, double rtt_ms, uint64_t cap)
+{
+	*l = (struct line){ .bps = bps, .rtt_ms = rtt_ms, .limit_ms = rtt_ms, .now_us = 1000000 };
+	rate_init(&l->r, cap);
+	for (int i = 0; i < HISTORY; i++)
+		l->sent_bps[i] = (double)l->r.rate_bps;
+}
+
+/* Run for ms; returns the mean rate that arrived. */
+static double line_run(struct line *l, double ms)
+{
+	uint64_t end = l->now_us + (uint64_t)(ms * 1000);
+	double total = 0;
+
+	l->max_queue_ms = 0;
+	for (; l->now_us < end; l->now_us += STEP_US) {
+		uint64_t step = l->now_us / STEP_US;
+		double half = l->rtt_ms / 2, mine = (double)l->r.rate_bps, load, out;
+		uint64_t back = (uint64_t)(l->rtt_ms * 1000 / 2 / STEP_US);
+
+		l->sent_bps[step % HISTORY] = mine;
+		load = mine + l->cross_bps;
+		out = load;
+		if (load > l->bps || l->queue_ms > 0) {
+			out = l->bps;
+			l->queue_ms += (load / l->bps - 1) * STEP_US / 1000;
+		}
+		if (l->queue_ms < 0)
+			l->queue_ms = 0;
+		if (l->queue_ms > l->limit_ms)
+			l->queue_ms = l->limit_ms;
+		if (l->queue_ms > l->max_queue_ms)
+			l->max_queue_ms = l->queue_ms;
+		l->queue_at[step % HISTORY] = l->queue_ms;
+		out *= mine / load;
+		total += out;
+		/* What the report of now says left the bottleneck half a round trip ago. */
+		l->arrived += out * (1 - l->loss) * STEP_US / 8e6;
+		l->lost += out * l->loss * STEP_US / 8e6;
+		if (l->now_us >= l->next_report_us) {
+			double queue = l->queue_at[(step - back) % HISTORY];
+			uint64_t newest_us = l->now_us - (uint64_t)(half * 1000);
+			struct rate_report p = {
+				.now_ns = l->now_us * 1000,
+				.sent_ns =
+					(uint64_t)((double)newest_us * 1000 - (half + queue) * 1e6),
+				.newest_us = newest_us,
+				.bytes = (uint64_t)l->arrived,
+				.lost = (uint64_t)l->lost,
+				.rtt_ns = (uint64_t)((l->rtt_ms + queue) * 1e6),
+				.min_rtt_ns = (uint64_t)(l->rtt_ms * 1e6),
+				.limited = true,
+				.bulk = l->bulk,
+			};
+
+			rate_report(&l->r, &p);
+			l->arrived = l->lost = 0;
+			l->next_report_us = l->now_us + (uint64_t)(l->rtt_ms * 1000 / 6);
+		}
+	}
+	return total / (ms * 1000 / STEP_US);
+}
+
+static void a_cap_below_the_line_is_used_whole(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e9, 60, 900000000);
+	l.loss = 0.05;
+	line_run(&l, 30000);
+	assert_int_equal(l.r.rate_bps, 900000000);
+	assert_int_equal(l.r.state, RATE_CAP);
+}
+
+static void without_a_cap_the_line_is_filled_and_the_queue_stays_small(void **state)
+{
+	const double rtt[] = { 5, 20, 100, 300 }, loss[] = { 0, 0.01, 0.05 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		for (unsigned int j = 0; j < 3; j++) {
+			struct line l;
+
+			line_init(&l, 1e9, rtt[i], 0);
+			l.loss = loss[j];
+			line_run(&l, 3000 + 20 * rtt[i]);
+			for (int k = 0; k < 5; k++) {
+				assert_true(line_run(&l, 6000) >= 0.98e9);
+				assert_true(l.max_queue_ms <=
+					3 * (double)rate_target_ns((uint64_t)(rtt[i] * 1e6)) / 1e6 +
+						2);
+			}
+		}
+	}
+}
+
+static void a_cap_above_the_line_does_not_keep_a_queue(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e9, 60, 1500000000);
+	l.loss = 0.01;
+	line_run(&l, 2000);
+	assert_true(line_run(&l, 8000) >= 0.98e9);
+	assert_true(l.max_queue_ms < 15);
+}
+
+static void bulk_gives_way_and_comes_back(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e9, 60, 1000000000);
+	l.bulk = true;
+	assert_true(line_run(&l, 5000) > 0.97e9);
+	l.cross_bps = 0.98e9; /* takes what it gets, keeps the queue up */
+	line_run(&l, 1000);
+	assert_true(line_run(&l, 1000) <= 0.1e9);
+	l.cross_bps = 0;
+	line_run(&l, 2000);
+	assert_true(line_run(&l, 1000) >= 0.9e9);
+}
+
+static void urgent_does_not_give_way(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e9, 60, 1000000000);
+	line_run(&l, 5000);
+	l.cross_bps = 0.6e9;
+	line_run(&l, 3000);
+	assert_true(line_run(&l, 3000) >= 0.3e9);
+}
+
+static void a_longer_path_is_not_a_queue(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e9, 100, 990000000);
+	line_run(&l, 5000);
+	l.rtt_ms = 130;
+	line_run(&l, 1500);
+	assert_true(line_run(&l, 3000) >= 0.97e9);
+}
+
+static void an_idle_sender_learns_nothing(void **state)
+{
+	struct rate r;
+	struct rate_report p = { .now_ns = 1000 * MS,
+		.sent_ns = 970 * MS,
+		.newest_us = 1000000,
+		.rtt_ns = 60 * MS,
+		.min_rtt_ns = 60 * MS };
+
+	(void)state;
+	rate_init(&r, 0);
+	for (int i = 0; i < 100; i++) {
+		p.now_ns += 10 * MS;
+		p.sent_ns += 10 * MS;
+		p.newest_us += 10000;
+		rate_report(&r, &p);
+	}
+	assert_int_equal(r.state, RATE_STARTUP);
+	assert_int_equal(r.n_spans, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cap_below_the_line_is_used_whole),
+		cmocka_unit_test(without_a_cap_the_line_is_filled_and_the_queue_stays_small),
+		cmocka_unit_test(a_cap_above_the_line_does_not_keep_a_queue),
+		cmocka_unit_test(bulk_gives_way_and_comes_back),
+		cmocka_unit_test(urgent_does_not_give_way),
+		cmocka_unit_test(a_longer_path_is_not_a_queue),
+		cmocka_unit_test(an_idle_sender_learns_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
