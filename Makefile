@@ -140,8 +140,20 @@ unit: $(TESTS) ## cmocka tests (also: make unit SAN=1, T=pacer)
 	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -j $(J) -t 60 $(T:%=--only %) -- $(TESTS) \
 		$(wildcard tests/vectors/check.py)
 
-sim-check: all ## simulator seeds over mixed impairments
+sim-check: all ## simulator seeds over random impairments
 	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -t 600 -- $(wildcard tests/sim/run.sh)
+
+# Programs that need no DPDK, so that they build where there is none.
+SIM := $(BUILD)/bin/strait-sim
+SOAK_SEEDS ?= 100000
+soak: $(SIM) ## many more random seeds, SOAK_SEEDS=100000 (about an hour on two cores)
+	$(Q)BUILD=$(BUILD) SIM_ONLY=random SIM_SEEDS=$(SOAK_SEEDS) tests/sim/run.sh
+
+sim-report: $(SIM) ## measure the transport, write doc/transport-report.md (REPORT_QUICK=1: few seeds)
+	$(Q)BUILD=$(BUILD) tests/sim/report.py $(if $(REPORT_QUICK),--quick)
+
+mutants: ## disable each guard in a copy of the tree: a test must notice
+	$(Q)tests/mutants/run.sh $(T)
 
 e2e: all $(HELPERS) ## real processes over memif, af_packet and strait-wan
 	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -t 300 $(T:%=--only %) -- \
@@ -190,7 +202,8 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: all demo check unit sim-check e2e fuzz fuzzers lint check-commits format asan deps install clean help FORCE
+.PHONY: all demo check unit sim-check soak sim-report mutants e2e fuzz fuzzers lint check-commits \
+	format asan deps install clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------
 

@@ -1,14 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Simulator suite of `make sim-check`: seeds over mixed impairments, the acceptance run, repeatability.
-# Every failure prints the command that repeats it. Closing line: `N passed, M failed`.
-#   BUILD=dir   the build directory    SIM_SEEDS=n   mixed seeds (1000)    SIM_SEED=s   the first (1)
+# Simulator suite of `make sim-check`: seeds of the random profile, the acceptance run, other traffic,
+# the oracle, repeatability. Every failure prints the command that repeats it. Closing line:
+# `N passed, M failed`.
+#   BUILD=dir   the build directory   SIM_SEEDS=n   random seeds (2000)   SIM_SEED=s   the first (1)
+#   SIM_ONLY=random   nothing but the random seeds (make soak)
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
 sim=${BUILD:-build}/bin/strait-sim
-seeds=${SIM_SEEDS:-1000}
+seeds=${SIM_SEEDS:-2000}
 first=${SIM_SEED:-1}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -55,11 +57,16 @@ if [ ! -x "$sim" ]; then
 	exit 1
 fi
 
-"$sim" --profile mixed --seed "$first" --seeds "$seeds" --json >"$work/mixed" 2>"$work/err"
-count_seeds "$work/mixed" "mixed impairments"
-check "mixed: all seeds ran" "(len(runs) == $seeds, '%d runs' % len(runs))" "$work/mixed"
-check "mixed: no nonce repeats" \
-	"(all(r['nonce_repeats'] == 0 for r in runs), 'max %g' % summary['nonce_repeats']['max'])" "$work/mixed"
+"$sim" --profile random --seed "$first" --seeds "$seeds" --json >"$work/random" 2>"$work/err"
+count_seeds "$work/random" "random impairments"
+check "random: all seeds ran" "(len(runs) == $seeds, '%d runs' % len(runs))" "$work/random"
+check "random: no nonce repeats" \
+	"(all(r['nonce_repeats'] == 0 for r in runs), 'max %g' % summary['nonce_repeats']['max'])" "$work/random"
+if [ "${SIM_ONLY:-}" = random ]; then
+	echo "$passed passed, $failed failed"
+	[ "$failed" -eq 0 ]
+	exit
+fi
 
 acceptance=(--rate-gbps 1 --rtt-ms 60 --loss 0.01 --mib 512 --seeds 20 --json)
 "$sim" "${acceptance[@]}" >"$work/accept" 2>"$work/err"
@@ -67,7 +74,34 @@ count_seeds "$work/accept" "${acceptance[*]}"
 check "median efficiency >= 0.95" \
 	"(summary['efficiency']['p50'] >= 0.95, '%.4f' % summary['efficiency']['p50'])" "$work/accept"
 
-for args in "--profile mixed --seed 11 --seeds 12" \
+short=(--rate-gbps 0.5 --rtt-ms 20 --loss 0.01 --mib 64 --seeds 3 --with-oracle --json)
+"$sim" "${short[@]}" >"$work/oracle" 2>"$work/err"
+count_seeds "$work/oracle" "${short[*]}"
+check "the oracle is ideal and we are within 1.1 of it" \
+	"(all(r['oracle_efficiency'] > 0.999 and 1 <= r['oracle_ratio'] <= 1.1 for r in runs), \
+	'%.4f, ratio %.4f' % (summary['oracle_efficiency']['min'], summary['oracle_ratio']['max']))" "$work/oracle"
+
+cross=(--rate-gbps 0.2 --rtt-ms 20 --cap-gbps 0.1 --mib 100 --cross cubic:2000,4000 --json)
+"$sim" "${cross[@]}" --csv "$work/csv" --plot "$work/svg" >"$work/cross" 2>"$work/err"
+count_seeds "$work/cross" "${cross[*]}"
+check "a CUBIC flow takes what the cap leaves" \
+	"(0.085 < runs[0]['cross_gbps'] < 0.2, '%.4f Gbit/s' % runs[0]['cross_gbps'])" "$work/cross"
+if python3 - "$work/csv" "$work/svg" <<-'END'
+	import csv, sys, xml.dom.minidom
+	rows = list(csv.DictReader(open(sys.argv[1])))
+	sent = max(float(r["offered_gbps"]) for r in rows[5:])
+	assert len(rows) > 5000 and 0.09 < sent < 0.12, (len(rows), sent)
+	assert any(float(r["cross_gbps"]) > 0.05 for r in rows)
+	xml.dom.minidom.parse(sys.argv[2])
+END
+then
+	pass "--csv and --plot tell the same run"
+else
+	fail "--csv and --plot tell the same run: strait-sim ${cross[*]} --csv FILE --plot FILE"
+fi
+
+for args in "--profile random --seed 11 --seeds 12" \
+	"--rate-gbps 0.2 --rtt-ms 20 --mib 16 --cross cubic:100,300 --cross cbr:0,500,0.05 --with-oracle" \
 	"--rate-gbps 1 --rtt-ms 60 --loss 0.01 --ge 0.01,8 --reorder 0.1,3 --mib 16 --seeds 3"; do
 	# shellcheck disable=SC2086
 	"$sim" $args --json --counters --jobs 1 >"$work/a" 2>/dev/null

@@ -99,6 +99,48 @@ static void draw_objects(struct plan *p, struct prng *r)
 		p->lie = between(r, 0, 0.2);
 }
 
+/* Feedback that fares worse, or otherwise, than data: loss up to a half, bursts, a silence. */
+static void draw_feedback(struct link_config *l, struct prng *r)
+{
+	if (prng_chance(r, 0.25))
+		l->loss = between(r, 0, 0.5);
+	if (prng_chance(r, 0.1)) {
+		l->ge_loss = log_between(r, 0.01, 0.3);
+		l->ge_burst = log_between(r, 2, 64);
+	}
+	if (prng_chance(r, 0.1)) {
+		l->reorder = between(r, 0, 0.5);
+		l->reorder_ns = (uint64_t)log_between(r, 0.1e6, 20e6);
+	}
+	if (prng_chance(r, 0.1)) {
+		l->ncuts = 1;
+		l->cuts[0].at_ns = (uint64_t)between(r, 0, 500e6);
+		l->cuts[0].len_ns = (uint64_t)log_between(r, 5e6, 2e9);
+	}
+	if (prng_chance(r, 0.1)) /* a thin way back */
+		l->rate_bps = (uint64_t)((double)l->rate_bps * log_between(r, 0.02, 1));
+}
+
+static void draw_cross(struct world_config *w, struct prng *r)
+{
+	double rate = (double)w->link[WORLD_SOURCE].rate_bps;
+
+	for (uint64_t n = 1 + prng_below(r, 2); n > 0; n--) {
+		struct cross_config *c = &w->cross[w->ncross++];
+
+		c->direction = prng_chance(r, 0.8) ? WORLD_SOURCE : WORLD_SINK;
+		c->start_ns = (uint64_t)between(r, 0, 300e6);
+		c->len_ns = (uint64_t)log_between(r, 20e6, 2e9);
+		if (prng_chance(r, 0.5)) {
+			c->kind = CROSS_CUBIC;
+			c->rtt_ns = (uint64_t)log_between(r, 50e3, 600e6);
+		} else {
+			c->kind = CROSS_CBR;
+			c->rate_bps = (uint64_t)(rate * between(r, 0.05, 0.9));
+		}
+	}
+}
+
 void plan_random(struct plan *p, uint64_t seed)
 {
 	struct link_config *l = p->world.link;
@@ -109,20 +151,18 @@ void plan_random(struct plan *p, uint64_t seed)
 	prng_init(r, seed, 2000);
 	world_config_defaults(&p->world);
 	p->world.seed = seed;
-	l[WORLD_SOURCE].rate_bps = (uint64_t)log_between(r, 50e6, 2e9);
-	l[WORLD_SOURCE].rtt_ns = (uint64_t)log_between(r, 1e6, 200e6);
+	l[WORLD_SOURCE].rate_bps = (uint64_t)log_between(r, 20e6, 20e9);
+	l[WORLD_SOURCE].rtt_ns = (uint64_t)log_between(r, 50e3, 600e6);
 	draw_link(&l[WORLD_SOURCE], r);
 	l[WORLD_SINK] = l[WORLD_SOURCE];
-	if (prng_chance(r, 0.25))
-		l[WORLD_SINK].loss = between(r, 0, 0.5);
-	if (prng_chance(r, 0.1)) {
-		l[WORLD_SINK].ncuts = 1;
-		l[WORLD_SINK].cuts[0].at_ns = (uint64_t)between(r, 0, 500e6);
-		l[WORLD_SINK].cuts[0].len_ns = (uint64_t)log_between(r, 5e6, 2e9);
-	}
+	draw_feedback(&l[WORLD_SINK], r);
 	p->world.cap_bps = l[WORLD_SOURCE].rate_bps;
 	if (prng_chance(r, 0.3))
-		p->world.cap_bps = (uint64_t)((double)p->world.cap_bps * between(r, 0.3, 1.2));
+		p->world.cap_bps = (uint64_t)((double)p->world.cap_bps * between(r, 0.3, 1.5));
+	else if (prng_chance(r, 0.15))
+		p->world.cap_bps = 0;
+	if (prng_chance(r, 0.15))
+		draw_cross(&p->world, r);
 	if (prng_chance(r, 0.2))
 		p->world.symbol_bytes = (uint16_t)between(r, STRAIT_SYMBOL_BYTES_MIN, 8933);
 	p->world.control_delay_ns =
@@ -168,6 +208,15 @@ static void link_print(const struct link_config *l, const char *prefix, FILE *ou
 			(double)l->steps[i].rtt_ns / 1e6);
 }
 
+static void cross_print(const struct cross_config *c, FILE *out)
+{
+	bool cubic = c->kind == CROSS_CUBIC;
+
+	fprintf(out, " --%scross %s:%g,%g,%g", c->direction == WORLD_SINK ? "fb-" : "",
+		cubic ? "cubic" : "cbr", (double)c->start_ns / 1e6, (double)c->len_ns / 1e6,
+		cubic ? (double)c->rtt_ns / 1e6 : (double)c->rate_bps / 1e9);
+}
+
 void plan_print(const struct plan *p, FILE *out)
 {
 	static const char *const classes[STRAIT_CLASS_COUNT] = { "urgent", "normal", "bulk" };
@@ -179,6 +228,10 @@ void plan_print(const struct plan *p, FILE *out)
 		(double)w->cap_bps / 1e9);
 	link_print(l, "", out);
 	link_print(&w->link[WORLD_SINK], "fb-", out);
+	if (w->link[WORLD_SINK].rate_bps != l->rate_bps)
+		fprintf(out, " --fb-rate-gbps %g", (double)w->link[WORLD_SINK].rate_bps / 1e9);
+	for (uint32_t i = 0; i < w->ncross; i++)
+		cross_print(&w->cross[i], out);
 	fprintf(out, " --mtu %d --class %s --transfers %u --control-us %g%s",
 		w->symbol_bytes + STRAIT_OVERHEAD_BYTES + 28, classes[p->class_], p->transfers,
 		(double)w->control_delay_ns / 1e3, w->cold ? " --cold" : "");
