@@ -14,8 +14,9 @@
  *
  *   CAP      there is a cap and no queue was seen: send at the cap.
  *   STARTUP  no cap: double every round trip until a queue answers.
- *   CRUISE   delivery rate x (1 + k (target - queue) / RTT): a small standing queue keeps the line busy
- *            without overflowing it. The longer the queue stays empty the bolder the growth, up to doubling.
+ *   CRUISE   delivery rate x (1 + k (target - queue) / RTT): a small standing queue keeps the
+ *            line busy without overflowing it. The longer the queue stays empty the bolder the
+ *            growth, up to doubling.
  *
  * A queue that does not react to less load is not ours. Other classes than bulk then take its delay
  * for the path's and go on at their share; bulk keeps giving way, as long as the delay did not step
