@@ -8,9 +8,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { GONE_MS = 30000, BAR_WIDTH = 30, LINE_MS = 950 };
+enum { GONE_MS = 30000, BAR_WIDTH = 30, BAR_LEAST = 10, LINE_MS = 950 };
 
 struct watch {
 	struct ctl *ctl;
@@ -40,26 +41,40 @@ static const char *eta(const Strait__OrderInfo *o, char *buf, size_t len)
 	return buf;
 }
 
+/* On a terminal a line must not wrap, or the next one does not cover it. */
+static size_t terminal_columns(void)
+{
+	struct winsize ws;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
+}
+
 static void print_progress(struct watch *w, const Strait__OrderInfo *o)
 {
 	char done[UNITS_TEXT_MAX], total[UNITS_TEXT_MAX], rate[UNITS_TEXT_MAX], left[32];
-	char bar[BAR_WIDTH + 1];
+	char head[64], tail[512], line[700], bar[BAR_WIDTH + 1];
+	size_t columns = w->tty ? terminal_columns() : sizeof(line), width = BAR_WIDTH, used;
 	double f = fraction(o);
-	int full = (int)(f * BAR_WIDTH);
 
-	for (int i = 0; i < BAR_WIDTH; i++)
-		bar[i] = i < full ? '#' : '-';
-	bar[BAR_WIDTH] = '\0';
-	printf("%sorder %" PRIu64 " %s [%s] %3.0f%% %s of %s, %s, ETA %s, objects %u of %u ok, %u "
-	       "failed%s%s%s%s",
-		w->tty ? "\r" : "", o->order, o->state, bar, f * 100,
+	snprintf(head, sizeof(head), "order %" PRIu64 " %s", o->order, o->state);
+	snprintf(tail, sizeof(tail),
+		"%3.0f%% %s of %s, %s, ETA %s, objects %u of %u ok, %u failed%s%s%s", f * 100,
 		units_format_bytes(o->bytes_done, done), units_format_bytes(o->bytes_total, total),
 		units_format_rate(o->goodput_bps, rate), eta(o, left, sizeof(left)),
 		o->committed + o->existed, o->objects, o->failed,
 		o->text != NULL && o->text[0] != '\0' ? " (" : "", o->text != NULL ? o->text : "",
-		o->text != NULL && o->text[0] != '\0' ? ")" : "", w->tty ? "\033[K" : "\n");
-	if (w->tty && w->finished)
-		putchar('\n');
+		o->text != NULL && o->text[0] != '\0' ? ")" : "");
+	used = strlen(head) + strlen(tail) + sizeof(" [] ");
+	if (used + width > columns)
+		width = used + BAR_LEAST < columns ? columns - used : BAR_LEAST;
+	for (size_t i = 0; i < width; i++)
+		bar[i] = (double)i + 1 <= f * (double)width ? '#' : '-';
+	bar[width] = '\0';
+	snprintf(line, sizeof(line), "%s [%s] %s", head, bar, tail);
+	if (w->tty)
+		printf("\r%.*s\033[K%s", (int)columns - 1, line, w->finished ? "\n" : "");
+	else
+		puts(line);
 	fflush(stdout);
 }
 
