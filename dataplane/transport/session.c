@@ -2,86 +2,9 @@
 #include "dataplane/transport/session_pvt.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum {
-	DEFAULT_LOG_PACKETS = 131072,
-	DEFAULT_WINDOW_PACKETS = 131072,
-	DEFAULT_SCRATCH_SLOTS = 4096,
-	DEFAULT_ROW_SLOTS = 4096,
-	REKEY_S = 60,
-};
-
-static void config_defaults(struct session_config *c)
-{
-	if (c->rtt_hint_ns == 0)
-		c->rtt_hint_ns = 100 * NS_PER_MS;
-	if (c->loss_prior < 0)
-		c->loss_prior = 0.01;
-	if (c->log_packets == 0)
-		c->log_packets = DEFAULT_LOG_PACKETS;
-	if (c->window_packets == 0)
-		c->window_packets = DEFAULT_WINDOW_PACKETS;
-	if (c->scratch_slots == 0)
-		c->scratch_slots = DEFAULT_SCRATCH_SLOTS;
-	if (c->row_slots == 0)
-		c->row_slots = DEFAULT_ROW_SLOTS;
-	if (c->idle_timeout_ns == 0)
-		c->idle_timeout_ns = 120 * NS_PER_S;
-}
-
-struct session *session_create(const struct session_config *cfg)
-{
-	struct session *s;
-	int ret;
-
-	if (cfg->symbol_bytes < STRAIT_SYMBOL_BYTES_MIN ||
-		cfg->symbol_bytes > STRAIT_SYMBOL_BYTES_MAX || cfg->queue >= STRAIT_QUEUES_MAX ||
-		cfg->direction > STRAIT_DIR_RESPONDER || cfg->aead == NULL ||
-		cfg->peer_session == 0 || cfg->own_session == 0) {
-		errno = EINVAL;
-		return NULL;
-	}
-	s = aligned_alloc(64, (sizeof(*s) + 63) / 64 * 64);
-	if (s == NULL)
-		return NULL;
-	memset(s, 0, sizeof(*s));
-	s->cfg = *cfg;
-	config_defaults(&s->cfg);
-	s->tx_events_tail = &s->tx_events;
-	s->rx_events_tail = &s->rx_events;
-	s->token = cfg->seed * UINT64_C(0x9e3779b97f4a7c15) ^ UINT64_C(0xd1b54a32d192ed03);
-	rate_init(&s->tx.rate, s->cfg.cap_bps);
-	pacer_init(&s->pacer, s->tx.rate.rate_bps,
-		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
-	ret = key_tx_init(&s->tx_keys, cfg->aead, cfg->secret, cfg->direction, cfg->queue);
-	if (ret == 0)
-		ret = key_rx_init(&s->rx_keys, cfg->aead, cfg->secret, !cfg->direction, cfg->queue);
-	if (ret == 0)
-		ret = sender_init(s);
-	if (ret == 0)
-		ret = receiver_init(s);
-	explicit_bzero(s->cfg.secret, sizeof(s->cfg.secret));
-	if (ret < 0) {
-		session_destroy(s);
-		errno = -ret;
-		return NULL;
-	}
-	return s;
-}
-
-void session_destroy(struct session *s)
-{
-	if (s == NULL)
-		return;
-	sender_fini(s);
-	receiver_fini(s);
-	key_tx_fini(&s->tx_keys);
-	key_rx_fini(&s->rx_keys);
-	explicit_bzero(s, sizeof(*s));
-	free(s);
-}
+enum { REKEY_S = 60 };
 
 static void clock_advance(struct session *s, uint64_t now_ns)
 {

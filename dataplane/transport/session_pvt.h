@@ -19,11 +19,12 @@
 /*
  * Inside of a session, shared by the files of this directory only:
  *
- *   session.c   creation, demultiplexing of datagrams, sealing, timers, events
+ *   session.c   demultiplexing of datagrams, sealing, timers, events; session_create.c makes it
  *   control.c   which control frames are due; writing them; reading them
  *   sender.c    what data packet goes next: manifest, repair, new source symbols, proactive rows
  *   feedback.c  what reports mean: acknowledgments, loss, RTT, repair by cost
  *   receiver.c  where an authentic symbol goes: place, scratch, row store; decoding
+ *   receiver_transfer.c, sender_transfer.c   the life of a transfer at either end
  *   report.c    what the receiver says about what it has: REPORT, HAVE, NEED
  */
 
@@ -203,8 +204,6 @@ void control_open_frame(const struct session *s, const struct tx_transfer *t, st
 int control_recv(struct session *s, const uint8_t *body, size_t len);
 
 /* sender.c */
-int sender_init(struct session *s);
-void sender_fini(struct session *s);
 size_t sender_send(struct session *s, uint8_t *buf, size_t cap);
 uint64_t sender_next_ns(struct session *s);
 struct tx_transfer *sender_find(struct session *s, uint32_t id);
@@ -222,6 +221,8 @@ void sender_block_done(struct session *s, struct tx_transfer *t, uint8_t stream,
 void sender_block_reopen(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block);
 /** Every symbol was sent once and no repair waits. */
 bool sender_is_drained(const struct tx_transfer *t);
+/** Charge credit up to this position of the transfer's stream. */
+void sender_charge(struct session *s, struct tx_transfer *t, uint64_t bytes, uint32_t objects);
 /** Line rate as packets in one round trip. */
 uint64_t sender_bdp_packets(const struct session *s);
 
@@ -236,11 +237,17 @@ uint64_t feedback_next_ns(struct session *s);
 uint64_t feedback_pto_ns(const struct session *s);
 
 /* receiver.c */
-int receiver_init(struct session *s);
-void receiver_fini(struct session *s);
 int receiver_symbol(struct session *s, const struct packet_header *h, struct key_slot *key,
 	const uint8_t *packet, size_t len);
 struct rx_slot *receiver_find(struct session *s, uint32_t id);
+/** Close enough to the ids seen to be honest. */
+bool receiver_id_is_near(const struct receiver *r, uint32_t id);
+void receiver_id_seen(struct receiver *r, uint32_t id);
+/** Complete or decode a block if that is possible now. */
+void receiver_settle(struct session *s, struct rx_transfer *t, uint8_t stream, uint32_t block);
+void receiver_rows_free(struct session *s, struct rx_block *b);
+/** Try again what waits in the slot's scratch. */
+void receiver_drain(struct session *s, struct rx_slot *slot);
 bool receiver_is_retired(const struct session *s, uint32_t id);
 void receiver_retire(struct session *s, uint32_t id);
 int receiver_open(struct session *s, const struct frame_open *o);
