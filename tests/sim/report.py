@@ -1,0 +1,363 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measure the transport in the simulator and write doc/transport-report.md.
+
+Every row of the report names what is to be reached, over which points (one strait-sim command
+each), and what was measured at the worst of them. Run it with `make sim-report`.
+  --quick        a few seeds a point: shows the shape, proves little
+  --only WORD    only groups whose name has the word; nothing is written
+  --out DIR      write there instead of doc/
+"""
+import argparse
+import datetime
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LINE_PER_SYMBOL = (1432 + 106) / 1432
+QUICK_SEEDS = 3
+
+
+class Point:
+    """One strait-sim command: label and arguments; runs and summary once measured."""
+
+    def __init__(self, label, args, seeds):
+        self.label, self.args, self.seeds = label, args, seeds
+        self.runs = []
+
+    def value(self, name):
+        at = self.args.split()
+        return float(at[at.index(name) + 1])
+
+    def command(self):
+        return f"strait-sim {self.args} --seeds {self.seeds} --with-oracle --json"
+
+    def column(self, field):
+        return sorted(r[field] for r in self.runs if r.get(field) is not None)
+
+    def stat(self, field, stat):
+        v = self.column(field)
+        if not v:
+            return None
+        rank = {"min": 0, "p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1}
+        if stat == "mean":
+            return sum(v) / len(v)
+        return v[max(0, math.ceil(rank[stat] * len(v)) - 1)]
+
+
+class Want:
+    """A statistic of a field against a limit, which may depend on the point."""
+
+    def __init__(self, field, stat, op, limit, scale=1, digits=4):
+        self.field, self.stat, self.op, self.limit = field, stat, op, limit
+        self.scale, self.digits = scale, digits
+
+    def bound(self, point):
+        return self.limit(point) if callable(self.limit) else self.limit
+
+    def holds(self, point):
+        v = point.stat(self.field, self.stat)
+        if v is None:
+            return False
+        return v >= self.bound(point) if self.op == ">=" else v <= self.bound(point)
+
+    def slack(self, point):
+        """Negative when missed; to find the worst point."""
+        v = point.stat(self.field, self.stat)
+        if v is None:
+            return -math.inf
+        return v - self.bound(point) if self.op == ">=" else self.bound(point) - v
+
+    def show(self, v):
+        return "-" if v is None else f"{v * self.scale:.{self.digits}f}".rstrip("0").rstrip(".") or "0"
+
+
+class Group:
+    def __init__(self, name, what, reach, wants, points, note=""):
+        self.name, self.what, self.reach, self.wants = name, what, reach, wants
+        self.points, self.note = points, note
+
+    def passed(self):
+        return all(r["ok"] for p in self.points for r in p.runs) and \
+            all(w.holds(p) for w in self.wants for p in self.points)
+
+
+def mib_of_bdp(gbps, rtt_ms, bdp):
+    return max(1, round(gbps * 1e9 * rtt_ms / 1e3 / 8 * bdp / (1 << 20)))
+
+
+def order(gbps, rtt_ms, bdp, rest=""):
+    return f"--rate-gbps {gbps:g} --rtt-ms {rtt_ms:g} --mib {mib_of_bdp(gbps, rtt_ms, bdp)}{rest}"
+
+
+RTTS = (10, 50, 100, 200)
+LOSSES = (0, 0.0001, 0.001, 0.01, 0.02, 0.05)
+BURSTS = ((0.001, 8), (0.001, 64), (0.01, 8), (0.01, 64), (0.02, 16))
+
+
+def percent(p):
+    return f"{p * 100:g} %"
+
+
+def groups():
+    def ms(p):
+        return p.value("--rtt-ms")
+
+    grid = [Point(f"{r} ms, {percent(p)}", order(1, r, 50, f" --loss {p:g}"), 30)
+            for r in RTTS for p in LOSSES]
+    yield Group(
+        "grid", "efficiency, cap = link, 10 to 200 ms, 0 to 5 % iid loss, 50 BDP",
+        "median >= 0.985, min >= 0.96",
+        [Want("efficiency", "p50", ">=", 0.985), Want("efficiency", "min", ">=", 0.96)], grid)
+    yield Group(
+        "overhead", "overhead, not urgent, 50 BDP (the runs above)", "<= 0.3 %",
+        [Want("overhead", "max", "<=", 0.003, 100, 3)], grid)
+    yield Group(
+        "feedback", "feedback (the runs above)", "<= max(0.1 %, 520 bytes an RTT)",
+        [Want("feedback_share", "max", "<=", 1)], grid,
+        "`feedback_share` is the feedback as a share of what is allowed.")
+    yield Group(
+        "unknown", "the same with the cap unknown, 1000 BDP", ">= 0.97",
+        [Want("efficiency", "p50", ">=", 0.97)],
+        [Point(f"{r} ms, {percent(p)}", order(1, r, 1000, f" --loss {p:g} --cap-gbps 0"), n)
+         for r, n in ((10, 10), (50, 2)) for p in (0, 0.001, 0.01, 0.05)])
+    yield Group(
+        "cap1.5", "the same with cap 1.5 x link", ">= 0.95 with queueing delay bounded",
+        [Want("efficiency", "p50", ">=", 0.95),
+         Want("queue_delay_ms_p95", "max", "<=", lambda p: ms(p) / 2, 1, 2)],
+        [Point(f"{r} ms, {percent(p)}", order(1, r, 50, f" --loss {p:g} --cap-gbps 1.5"), 10)
+         for r in RTTS for p in (0, 0.01, 0.05)],
+        "Bounded is read as: 95 of 100 packets wait less than half an RTT, where the queue holds "
+        "one BDP.")
+    yield Group(
+        "bursts", "efficiency under bursts (GE 0.1 to 2 %, mean 8 to 64), 50 BDP",
+        "median >= 0.97", [Want("efficiency", "p50", ">=", 0.97)],
+        [Point(f"{r} ms, {percent(p)} in {b}", order(1, r, 50, f" --ge {p:g},{b}"), 30)
+         for r in (10, 50, 100) for p, b in BURSTS])
+    yield Group(
+        "reorder", "efficiency under 5 ms / 25 % reordering, 50 BDP",
+        ">= 0.98 of clean, spurious repair <= 0.5 %",
+        [Want("clean_ratio", "min", ">=", 0.98),
+         Want("spurious_repair", "max", "<=", 0.005, 100, 3)],
+        [Point(f"{r} ms, {percent(p)}", order(1, r, 50, f" --loss {p:g} --reorder 0.25,5"), 30)
+         for r in RTTS for p in (0, 0.01)],
+        "`clean_ratio` is efficiency over the median of the grid's at the same RTT and loss.")
+    yield Group(
+        "completion", "completion beyond ideal, p <= 2 % (3,000 seeds)",
+        "p50 <= 0.15 RTT, p99.9 <= 1.1 RTT",
+        [Want("extra_rtt", "p50", "<=", 0.15), Want("extra_rtt", "p999", "<=", 1.1)],
+        [Point(f"{r} ms, {percent(p)}, {m} MiB",
+               f"--rate-gbps 1 --rtt-ms {r} --mib {m} --loss {p:g}", 3000)
+         for r, m, losses in ((10, 8, LOSSES[:5]), (100, 16, (0.01, 0.02))) for p in losses])
+    yield Group(
+        "completion5", "completion beyond ideal, 5 % (3,000 seeds)",
+        "p50 <= 0.15 RTT, p99.9 <= 2.1 RTT",
+        [Want("extra_rtt", "p50", "<=", 0.15), Want("extra_rtt", "p999", "<=", 2.1)],
+        [Point(f"{r} ms, 5 %, {m} MiB", f"--rate-gbps 1 --rtt-ms {r} --mib {m} --loss 0.05", 3000)
+         for r, m in ((10, 8), (100, 16))])
+    yield Group(
+        "urgent", "urgent 1 MiB, 1 % loss (3,000 seeds)",
+        "<= 1e-3 need a repair round, <= 12.5 % overhead",
+        [Want("repaired", "mean", "<=", 1e-3, 1, 5), Want("overhead", "max", "<=", 0.125, 100, 2)],
+        [Point(f"{g} Gbit/s, {r} ms",
+               f"--rate-gbps {g} --rtt-ms {r} --class urgent --mib 1 --object-kib 1024 --loss 0.01",
+               3000) for g, r in ((1, 50), (1, 100), (10, 100))],
+        "`repaired` is the share of orders with a block that needed repair after its planned "
+        "symbols.")
+    for s, bdp in ((1, 80), (30, 80)):
+        yield Group(
+            f"blackout{s}", f"{s} s blackout", "95 % goodput again within 3 RTT, no order lost",
+            [Want("recovery_rtt", "max", "<=", 3, 1, 3)],
+            [Point(f"{r} ms, {percent(p)}",
+                   order(1, r, bdp, f" --loss {p:g} --cut {20 * r},{s * 1000}"), 10)
+             for r in (10, 50, 100, 200) for p in (0, 0.01)])
+    yield Group(
+        "yield", "bulk beside a CUBIC flow (cap = link)",
+        ">= 90 % given up within 1 s, taken back within 2 s",
+        [Want("given_up", "min", ">=", 0.9), Want("given_up_ms", "max", "<=", 1000, 1, 0),
+         Want("taken_back_ms", "max", "<=", 2000, 1, 0)],
+        [Point(f"{r} ms", f"--rate-gbps 1 --rtt-ms {r} --class bulk --mib {m} --cross cubic:2000,5000",
+               5) for r, m in ((10, 1500), (50, 1500), (100, 1800))],
+        "From 1 s after the flow's start until its end the source gives up the share `given_up` of "
+        "its earlier rate.")
+    yield Group(
+        "stay", "urgent beside a CUBIC flow (cap = link)", "does not yield: gives up <= 10 %",
+        [Want("given_up", "max", "<=", 0.1)],
+        [Point(f"{r} ms", f"--rate-gbps 1 --rtt-ms {r} --class urgent --mib 1000 "
+               "--cross cubic:2000,4000", 5) for r in (10, 50)])
+    yield Group(
+        "spot", "spot checks: 10 and 100 Gbit/s, 0.1 Gbit/s at 600 ms, 0.05 ms, jumbo frames, half "
+        "of the feedback lost; 50 BDP, 1 % loss", "median >= 0.985",
+        [Want("efficiency", "p50", ">=", 0.985)],
+        [Point("10 Gbit/s, 50 ms", order(10, 50, 50, " --loss 0.01"), 2),
+         Point("10 Gbit/s, 0.05 ms, 500 BDP", order(10, 0.05, 500, " --loss 0.01"), 10),
+         Point("100 Gbit/s, 10 ms", order(100, 10, 50, " --loss 0.01"), 2),
+         Point("0.1 Gbit/s, 600 ms", order(0.1, 600, 50, " --loss 0.01"), 4),
+         Point("1 Gbit/s, 50 ms, MTU 9000", order(1, 50, 50, " --loss 0.01 --mtu 9000"), 10),
+         Point("1 Gbit/s, 50 ms, feedback loses 50 %",
+               order(1, 50, 50, " --loss 0.01 --fb-loss 0.5"), 10)])
+
+
+PICTURES = (
+    ("transport-loss", order(1, 50, 50, " --loss 0.01"), "An order of 50 BDP at 1 % loss"),
+    ("transport-blackout", order(1, 50, 80, " --loss 0.01 --cut 1000,1000"), "A blackout of 1 s"),
+    ("transport-unknown", order(1, 50, 100, " --cap-gbps 0 --loss 0.001"), "The cap is not known"),
+    ("transport-reorder", order(1, 50, 50, " --reorder 0.25,5"), "5 ms / 25 % reordering"),
+    ("transport-yield", "--rate-gbps 1 --rtt-ms 50 --class bulk --mib 1500 --cross cubic:2000,5000",
+     "Bulk beside a CUBIC flow"),
+)
+
+
+def derive(point, clean):
+    """Fields of a run that follow from others."""
+    rtt_s = point.value("--rtt-ms") / 1e3
+    for r in point.runs:
+        if r.get("seconds"):
+            line = r["bytes"] * LINE_PER_SYMBOL
+            allowed = max(0.001, 520 * r["seconds"] / rtt_s / line)
+            r["feedback_share"] = r["feedback_ratio"] / allowed
+        r["repaired"] = None if r.get("repair_rounds") is None else float(r["repair_rounds"] > 0)
+        if "--reorder" in point.args and r.get("efficiency"):
+            base = clean.get(point.label)
+            r["clean_ratio"] = r["efficiency"] / base if base else None
+
+
+def measure(sim, todo, clean):
+    done = {}
+    for g in todo:
+        for p in g.points:
+            if p.args in done:
+                continue
+            done[p.args] = p
+            start = time.monotonic()
+            out = subprocess.run([sim, *p.args.split(), "--seeds", str(p.seeds), "--with-oracle",
+                                  "--json"], capture_output=True, text=True, check=False)
+            rows = [json.loads(line) for line in out.stdout.splitlines()]
+            p.runs = [r for r in rows if "seed" in r]
+            derive(p, clean)
+            if g.name == "grid":
+                clean[p.label] = p.stat("efficiency", "p50")
+            bad = sum(not r["ok"] for r in p.runs)
+            marks = " ".join(f"{w.field} {w.stat} {w.show(p.stat(w.field, w.stat))}"
+                             f"{'' if w.holds(p) else ' MISSED'}" for w in g.wants)
+            print(f"{g.name:12} {p.label:34} {time.monotonic() - start:6.1f} s  {marks}"
+                  f"{f'  {bad} SEEDS FAILED' if bad or not p.runs else ''}", flush=True)
+
+
+def spread(w, p):
+    return " / ".join(w.show(p.stat(w.field, s)) for s in ("min", "p50", "p999", "max"))
+
+
+def summary_rows(g):
+    for i, w in enumerate(g.wants):
+        worst = min(g.points, key=w.slack)
+        passed = "yes" if all(w.holds(p) for p in g.points) else "**no**"
+        bad = sum(not r["ok"] for p in g.points for r in p.runs)
+        if bad:
+            passed = f"**no**, {bad} seeds failed"
+        unit = " (%)" if w.scale == 100 else ""
+        oracle = worst.stat("oracle_efficiency", "p50") if w.field == "efficiency" else \
+            worst.stat("oracle_extra_rtt", "p999") if w.field == "extra_rtt" else None
+        ratio = worst.stat("oracle_ratio", "p50")
+        tail = "" if oracle is None else f"{oracle:.4f}; we take {ratio:.4f} of its time" \
+            if ratio else f"{oracle:.4f}"
+        yield (f"| {g.what if i == 0 else ''} | {g.reach if i == 0 else ''} "
+               f"| {w.field}{unit}, {w.stat} | {spread(w, worst)} | {worst.label} | {tail} "
+               f"| {passed} |")
+
+
+def details(g):
+    head = ["point", "seeds"] + [f"{w.field}{' (%)' if w.scale == 100 else ''}"
+                                 for i, w in enumerate(g.wants)
+                                 if w.field not in [v.field for v in g.wants[:i]]]
+    yield "| " + " | ".join(head + ["time / oracle's", "pass", "command"]) + " |"
+    yield "|" + "---|" * (len(head) + 3)
+    for p in g.points:
+        seen, cells = [], []
+        for w in g.wants:
+            if w.field not in seen:
+                seen.append(w.field)
+                cells.append(spread(w, p))
+        ok = all(w.holds(p) for w in g.wants) and all(r["ok"] for r in p.runs)
+        ratio = p.stat("oracle_ratio", "p50")
+        yield (f"| {p.label} | {len(p.runs)} | " + " | ".join(cells) +
+               f" | {'-' if ratio is None else f'{ratio:.4f}'} | {'yes' if ok else '**no**'} "
+               f"| `{p.args}` |")
+
+
+def pictures(sim, out_dir):
+    for name, args, _ in PICTURES:
+        subprocess.run([sim, *args.split(), "--plot", os.path.join(out_dir, name + ".svg"), "--json"],
+                       stdout=subprocess.DEVNULL, check=False)
+
+
+def git(*args):
+    r = subprocess.run(["git", "-C", ROOT, *args], capture_output=True, text=True, check=False)
+    return r.stdout.strip()
+
+
+def write(todo, out_dir, seconds, quick):
+    passed = sum(g.passed() for g in todo)
+    seeds = sum(len(p.runs) for p in {p.args: p for g in todo for p in g.points}.values())
+    text = [
+        "# Transport report", "",
+        "Measured by `make sim-report`: the protocol core over the simulator's link model, every "
+        "byte compared. Do not edit.", "",
+        f"{passed} of {len(todo)} rows reached. {seeds} runs in {seconds / 60:.0f} min, "
+        f"{datetime.date.today().isoformat()}, revision {git('rev-parse', '--short', 'HEAD')}."
+        + (" **Quick: few seeds, proves little.**" if quick else ""), "",
+        "Figures are min / median / p99.9 / max over the seeds of the worst point of a row. The "
+        "oracle sends over the same link with the same seed, knows every loss in advance and needs "
+        "no feedback; its efficiency (or time beyond ideal) is that of the same point.", "",
+        "| what | reach | judged by | measured, worst point | worst point | oracle there | reached |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for g in todo:
+        text += summary_rows(g)
+    text += ["", "## Pictures", ""]
+    for name, args, title in PICTURES:
+        text += [f"{title}: `strait-sim {args} --plot {name}.svg`", "", f"![{title}]({name}.svg)", ""]
+    text += ["## Every point", "",
+             "The command of a point is `strait-sim COMMAND --seeds SEEDS --with-oracle --json`; fields "
+             "are explained by `strait-sim --help`.", ""]
+    for g in todo:
+        if g.name in ("overhead", "feedback"):
+            g.note = g.note or "Commands are those of the first table."
+        text += [f"### {g.what}", "", f"Reach: {g.reach}. {g.note}".rstrip(), "", *details(g), ""]
+    with open(os.path.join(out_dir, "transport-report.md"), "w", encoding="utf-8") as f:
+        f.write("\n".join(text).rstrip("\n") + "\n")
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ap.add_argument("--quick", action="store_true")
+    ap.add_argument("--only", default="")
+    ap.add_argument("--out", default=os.path.join(ROOT, "doc"))
+    args = ap.parse_args()
+    sim = os.path.join(os.environ.get("BUILD", "build"), "bin", "strait-sim")
+    sim = os.path.join(ROOT, sim)
+    if not os.access(sim, os.X_OK):
+        print(f"no {sim}: run make\n0 passed, 1 failed")
+        return 1
+    todo = [g for g in groups() if args.only in g.name]
+    for p in {id(p): p for g in todo for p in g.points}.values():
+        if args.quick:
+            p.seeds = min(p.seeds, QUICK_SEEDS if p.seeds < 3000 else 100)
+    start = time.monotonic()
+    measure(sim, todo, {})
+    if not args.only:
+        pictures(sim, args.out)
+        write(todo, args.out, time.monotonic() - start, args.quick)
+    missed = [g.name for g in todo if not g.passed()]
+    if missed:
+        print("missed: " + ", ".join(missed))
+    print(f"{len(todo) - len(missed)} passed, {len(missed)} failed")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
