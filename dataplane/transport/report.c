@@ -12,8 +12,11 @@
  */
 
 enum {
-	HAVE_ROOM = 360, /* bytes of one report packet that HAVE frames may take */
+	HAVE_ROOM = 200, /* bytes of one report packet that HAVE frames may take */
 	NEED_ROOM = 320,
+	REPORT_REPEATS = 4,    /* each packet is in at least so many reports */
+	FEEDBACK_SHARE = 1400, /* feedback is at most this part of the data, repetition included */
+	REPORT_LINE_BYTES = STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES,
 	OWN_REPORT_S = 5, /* control packets are reported so often, to let the peer re-key */
 };
 
@@ -44,9 +47,10 @@ static void history_push(struct receiver *r, uint64_t now_ns)
 	r->history_ns = now_ns;
 }
 
-static uint64_t history_floor(const struct receiver *r)
+/* Newest packet number at the n-th report before this one. */
+static uint64_t history_back(const struct receiver *r, uint32_t n)
 {
-	return r->history_len < REPORT_HISTORY ? 0 : r->history[r->history_len % REPORT_HISTORY];
+	return r->history_len < n ? 0 : r->history[(r->history_len - n) % REPORT_HISTORY];
 }
 
 /* HAVE of one stream: runs of complete blocks above the floor, as many as fit. */
@@ -157,7 +161,10 @@ static void report_start(struct session *s)
 {
 	struct receiver *r = &s->rx;
 
-	r->report_floor = history_floor(r);
+	r->report_floor = history_back(r, REPORT_HISTORY);
+	r->report_must = history_back(r, REPORT_REPEATS);
+	r->report_room = r->data_bytes / FEEDBACK_SHARE;
+	r->data_bytes = 0;
 	history_push(r, s->now_ns);
 	r->pending = r->data_pending = r->now = false;
 	r->last_report_ns = s->now_ns;
@@ -170,6 +177,7 @@ void report_write(struct session *s, struct frame_writer *w)
 {
 	struct receiver *r = &s->rx;
 	struct frame_report f = { .queue = s->cfg.queue };
+	size_t room = REPORT_LINE_BYTES;
 	uint64_t low, high;
 	bool more;
 
@@ -192,6 +200,10 @@ void report_write(struct session *s, struct frame_writer *w)
 		return; /* no room left: the next packet has */
 	while (more) {
 		uint64_t next_low, next_high, missing = 0;
+
+		/* What earlier reports said is said again only within the feedback's share of the line. */
+		if (high < r->report_must && room + w->len > r->report_room)
+			break;
 
 		more = low > 0 &&
 			pnwindow_range_below(&r->window, low - 1, r->report_floor, &next_low,

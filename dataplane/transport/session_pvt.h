@@ -29,8 +29,8 @@
  */
 
 enum {
-	REPORTS_A_ROUND = 6, /* at least 4 a round trip are promised */
-	REPORT_HISTORY = 16, /* ranges reach back so many reports, about 2.7 round trips */
+	REPORTS_A_ROUND = 5, /* at least 4 a round trip are promised */
+	REPORT_HISTORY = 16, /* ranges reach back so many reports, about three round trips */
 	REPORT_PACKETS_MAX = 8,
 	ROW_CACHE_BLOCKS = 64, /* also the deepest interleaving */
 	CLOSING_MAX = 256,
@@ -138,6 +138,9 @@ struct receiver {
 	uint64_t history_ns;
 	uint64_t report_from; /* cursor of a report that spans packets; 0 with !report_open */
 	uint64_t report_floor;
+	uint64_t report_must; /* above it everything must be told, below only within the room */
+	uint64_t report_room; /* line bytes this report should keep to */
+	uint64_t data_bytes;  /* line bytes of data since the last report */
 	bool report_open;
 	uint32_t report_packets;
 
