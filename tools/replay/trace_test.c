@@ -64,7 +64,7 @@ static void a_bad_line_is_told_by_file_and_number(void **state)
 		{ "{\"timestamp\": 5", "column" },
 		{ "[]", "not a JSON object" },
 		{ "{\"input_length\": 1, \"output_length\": 1, \"hash_ids\": [1]}", "timestamp" },
-		{ "{\"timestamp\": 0, \"input_length\": -1, \"output_length\": 1, \"hash_ids\": []}",
+		{ "{\"timestamp\": 0, \"input_length\": -1, \"output_length\": 1}",
 			"input_length" },
 		{ "{\"timestamp\": 0, \"input_length\": 1, \"output_length\": 1.5, \"hash_ids\": "
 		  "[1]}",
