@@ -8,7 +8,7 @@
  * Transfers in order of class, then deadline, then age. Within one: the manifest, then repair, then
  * new source symbols. New symbols go out by groups of blocks. In the middle of a transfer a group
  * is one block and carries no rows: a lost symbol is simply sent again, since there is time. In the
- * last 1.25 round trips, and for urgent transfers from the start, a group is up to 64 blocks
+ * last 1.125 round trips, and for urgent transfers from the start, a group is up to 64 blocks
  * interleaved symbol by symbol, each with rows enough that it almost never waits for a repair
  * round.
  */
@@ -34,7 +34,7 @@ bool sender_is_late(const struct session *s, const struct tx_transfer *t)
 	uint64_t bdp = sender_bdp_packets(s);
 
 	return t->class_ == STRAIT_CLASS_URGENT ||
-		blocks_left(st) * st->part.large <= bdp + bdp / 4 + st->part.large;
+		blocks_left(st) * st->part.large <= bdp + bdp / 8 + st->part.large;
 }
 
 bool sender_is_drained(const struct tx_transfer *t)
