@@ -157,7 +157,9 @@ answers "the master: half a message" 'cut' "$LAB_PORT_M" operator cut
 answers "the master: noise" 'error|closed' "$LAB_PORT_M" operator noise
 answers "the edge: a peer of another wire version" 'error .*version' "$LAB_PORT_B" a9 hello-version
 answers "the edge: a senseless greeting" 'error|closed' "$LAB_PORT_B" a9 garbage-hello
-answers "the edge: an order by somebody who is not its master" 'error|closed' "$LAB_PORT_B" a9 order-start
+answers "the edge: an order by somebody who is not its master" 'error|closed|silent' "$LAB_PORT_B" a9 order-start
+started() { logged edge-b 'order: start'; }
+check_py "and it does not start" "$(started && echo False || echo True)"
 answers "the edge: an operator" 'error|closed' "$LAB_PORT_B" operator noise
 answers "the edge: a message nobody knows" 'error|closed|silent' "$LAB_PORT_B" a9 unknown-type
 answers "the edge: half a message" 'cut' "$LAB_PORT_B" a9 cut

@@ -3,12 +3,14 @@
 """A peer with a good certificate that speaks the control protocol wrongly.
 
 hostile_peer.py HOST:PORT TLS_DIR NAME CASE: connects as NAME, sends what CASE stands for, and prints
-what the other side does: "error <code>: <text>" for an Error, "closed", or "silent"."""
+what the other side does within three seconds: "error <code>: <text>" for an Error, "closed", or "silent"
+(it may send PING)."""
 import os
 import socket
 import ssl
 import struct
 import sys
+import time
 
 MSG_ERROR, MSG_EDGE_REGISTER, MSG_ORDER_START, MSG_SESSION_HELLO, MSG_REQUEST = 1, 16, 18, 32, 48
 
@@ -87,6 +89,7 @@ def explain(body):
 
 def receive(s):
     data = b""
+    end = time.monotonic() + 3
     while True:
         while len(data) >= 8:
             length, kind, _ = struct.unpack("!IHH", data[:8])
@@ -95,6 +98,9 @@ def receive(s):
             if kind == MSG_ERROR:
                 return explain(data[8:8 + length])
             data = data[8 + length:]
+        if time.monotonic() >= end:
+            return "silent"
+        s.settimeout(max(end - time.monotonic(), 0.01))
         try:
             more = s.recv(65536)
         except TimeoutError:
