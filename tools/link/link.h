@@ -140,10 +140,10 @@ int link_init(struct link *l, const struct link_config *cfg, uint64_t seed, uint
 int link_send(struct link *l, uint64_t now_ns, uint32_t frame_bytes, struct link_verdict *v);
 
 /*
- * A frame of other traffic that shares only the bottleneck: it waits in the queue and takes its time
- * on the line as one of link_send() does, then goes its own way. It draws no random number, so the
- * packets of link_send() meet the same losses with and without it, and moves no counter. Returns
- * false when it finds the queue full, else *depart_ns is when its last bit left.
+ * A frame of other traffic that shares only the bottleneck: it waits in the queue and takes its
+ * time on the line as one of link_send() does, then goes its own way. It draws no random number, so
+ * the packets of link_send() meet the same losses with and without it, and moves no counter.
+ * Returns false when it finds the queue full, else *depart_ns is when its last bit left.
  */
 bool link_share(struct link *l, uint64_t now_ns, uint32_t frame_bytes, uint64_t *depart_ns);
 

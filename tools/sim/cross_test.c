@@ -64,7 +64,7 @@ static void one_flow_fills_the_line(void **state)
 	assert_true(l.cross.flows[0].tcp.reductions > 2);
 	assert_int_equal(l.cross.flows[0].tcp.timeouts, 0);
 	assert_true(l.cross.flows[0].lost < l.cross.flows[0].offered / 200);
-	/* All that was received was acknowledged: the flow goes on after losses, not around them. */
+	/* What was received was acknowledged: the flow goes on after losses, not around. */
 	assert_true(l.cross.flows[0].tcp.delivered - l.cross.flows[0].tcp.una < 4000);
 	cross_fini(&l.cross);
 }

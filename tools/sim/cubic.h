@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * Congestion window of CUBIC (RFC 9438), the flow that Strait has to share a line with: cubic growth
- * around the last maximum, the Reno-friendly region, fast convergence, beta 0.7. Slow start ends
- * when the delay rises, a plain form of HyStart++ (RFC 9406) without its conservative phase. What is
- * lost and what is in flight is tcp.h's business. Pure; one thread. Windows are in segments, times
- * in ns.
+ * Congestion window of CUBIC (RFC 9438), the flow that Strait has to share a line with: cubic
+ * growth around the last maximum, the Reno-friendly region, fast convergence, beta 0.7. Slow start
+ * ends when the delay rises, a plain form of HyStart++ (RFC 9406) without its conservative phase.
+ * What is lost and what is in flight is tcp.h's business. Pure; one thread. Windows are in
+ * segments, times in ns.
  */
 
 #include <stdbool.h>

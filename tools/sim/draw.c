@@ -79,8 +79,8 @@ void draw_trace(struct world *w, const struct plan *p, const struct sim_result *
 		fclose(words);
 	}
 	snprintf(sub, sizeof(sub),
-		"%.4g MiB %s, seed %llu: %.3f s, efficiency %.4f, overhead %.2f %%, %.2f RTT beyond "
-		"ideal, queueing delay p95 %.2f ms; points of %.3g ms",
+		"%.4g MiB %s, seed %llu: %.3f s, efficiency %.4f, overhead %.2f %%, %.2f RTT "
+		"beyond ideal, queueing delay p95 %.2f ms; points of %.3g ms",
 		(double)r->bytes / (1 << 20), classes[p->class_], (unsigned long long)r->seed,
 		r->figures[SIM_seconds], r->figures[SIM_efficiency], 100 * r->figures[SIM_overhead],
 		r->figures[SIM_extra_rtt], r->figures[SIM_queue_delay_ms_p95],

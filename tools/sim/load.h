@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The objects of a plan, one after the other: sizes and what befalls them are drawn from the seed, the
- * same for every sender. Pure.
+ * The objects of a plan, one after the other: sizes and what befalls them are drawn from the seed,
+ * the same for every sender. Pure.
  */
 
 #include "tools/sim/plan.h"
