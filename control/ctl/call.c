@@ -81,8 +81,11 @@ static void on_close(struct rpc_conn *conn, int err, const char *text, void *ctx
 	(void)conn;
 	if (err == -EACCES || err == -EPERM)
 		end_call(c, CTL_REFUSED, text);
-	snprintf(line, sizeof(line), "%.250s%s", text,
-		c->sent ? "" : " (is strait-master running, and is --master right?)");
+	/* A refusal of our certificate can be overtaken by the end of the connection. */
+	snprintf(line, sizeof(line), "%.220s%s", text,
+		!c->sent           ? " (is strait-master running, and is --master right?)"
+			: err == 0 ? " before it answered (does it know our CA? its log says why)"
+				   : "");
 	end_call(c, CTL_UNREACHABLE, line);
 }
 
