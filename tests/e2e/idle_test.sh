@@ -25,6 +25,8 @@ used_percent() {
 	for name in "$@"; do echo $((($(cpu_ms "$name") - before[$name]) / 30)); done
 }
 
+# An idle worker wakes 10,000 times a second: 3 to 10 % of a core of a virtual machine, whose timers
+# are dear.
 # After a transfer, when both have a session and everything to be idle about.
 lab_put objects --objects 4
 lab_submit objects
@@ -32,8 +34,8 @@ lab_wait "$ORDER" 20
 check_py "a transfer first" 'r["state"] == "done"' r="$RESULT"
 
 mapfile -t used < <(used_percent edge-a edge-b)
-check_py "edge a idles at ${used[0]} % of a core, below 10" "${used[0]} < 10"
-check_py "edge b idles at ${used[1]} % of a core, below 10" "${used[1]} < 10"
+check_py "edge a idles at ${used[0]} % of a core, below 20" "${used[0]} < 20"
+check_py "edge b idles at ${used[1]} % of a core, below 20" "${used[1]} < 20"
 sleeps=$(py 'c["port_sleeps"]' c="$(edge_counters a)")
 check_py "its worker sleeps" "$sleeps > 0"
 
