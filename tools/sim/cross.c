@@ -68,20 +68,26 @@ static void enter(struct cross *x, struct cross_flow *f, uint64_t now_ns, bool a
 		f->lost += !ack;
 		return;
 	}
-	if (!ack) {
-		f->bytes += frame + LINK_OVERHEAD_BYTES;
-		x->bytes[f->cfg.direction] += frame + LINK_OVERHEAD_BYTES;
-	}
 	item->due_ns = depart_ns + f->owd_ns;
-	if (f->cfg.kind == CROSS_CUBIC && path_push(ack ? &f->acks : &f->data, item) < 0)
+	if (path_push(ack ? &f->acks : &f->data, item) < 0)
 		x->failed = true;
+}
+
+/* The next packet that is at the receiver by now. */
+static bool arrived(struct cross *x, struct cross_flow *f, uint64_t now_ns, struct cross_item *item)
+{
+	if (!path_pop(&f->data, now_ns, item))
+		return false;
+	f->bytes += DATA_FRAME_BYTES + LINK_OVERHEAD_BYTES;
+	x->bytes[f->cfg.direction] += DATA_FRAME_BYTES + LINK_OVERHEAD_BYTES;
+	return true;
 }
 
 static void cubic_step(struct cross *x, struct cross_flow *f, uint64_t now_ns)
 {
 	struct cross_item item = { 0 };
 
-	while (path_pop(&f->data, now_ns, &item))
+	while (arrived(x, f, now_ns, &item))
 		if (tcp_receive(&f->tcp, now_ns, &item.segment, &item.ack))
 			enter(x, f, now_ns, true, &item);
 	if (tcp_delay_ns(&f->tcp) <= now_ns) {
@@ -103,6 +109,8 @@ static void cbr_step(struct cross *x, struct cross_flow *f, uint64_t now_ns)
 	double gap_ns = (DATA_FRAME_BYTES + LINK_OVERHEAD_BYTES) * 8e9 / (double)f->cfg.rate_bps;
 	struct cross_item item = { 0 };
 
+	while (arrived(x, f, now_ns, &item))
+		;
 	while (f->send_ns <= now_ns && is_on(f, now_ns)) {
 		double next = f->send_frac + gap_ns;
 
@@ -120,8 +128,10 @@ static uint64_t flow_next_ns(const struct cross_flow *f, uint64_t now_ns)
 
 	if (now_ns < f->start_ns)
 		return f->start_ns;
-	if (f->cfg.kind == CROSS_CBR)
-		return f->send_ns < f->end_ns ? f->send_ns : UINT64_MAX;
+	if (f->cfg.kind == CROSS_CBR) {
+		next = path_next_ns(&f->data);
+		return f->send_ns < f->end_ns && f->send_ns < next ? f->send_ns : next;
+	}
 	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++)
 		next = of[i] < next ? of[i] : next;
 	return next;

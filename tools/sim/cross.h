@@ -50,14 +50,14 @@ struct cross_flow {
 	uint64_t send_ns; /* CBR: the next packet */
 	double send_frac;
 	uint64_t offered, lost; /* packets */
-	uint64_t bytes;         /* left the queue */
+	uint64_t bytes;         /* arrived, one-way delay after the queue */
 };
 
 struct cross {
 	struct link *links; /* by direction */
 	struct cross_flow flows[CROSS_FLOWS_MAX];
 	uint32_t n;
-	uint64_t bytes[2]; /* left the queue, by direction */
+	uint64_t bytes[2]; /* arrived, by direction */
 	bool failed;       /* without memory a path lost a packet */
 };
 

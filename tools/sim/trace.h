@@ -14,7 +14,7 @@
 struct trace_bin {
 	uint64_t offered_bytes; /* the source put on the wire */
 	uint64_t good_bytes;    /* payload of data that arrived intact, copies of the link aside */
-	uint64_t cross_bytes;   /* other traffic that left the queue */
+	uint64_t cross_bytes;   /* other traffic that arrived */
 	uint64_t packets, lost; /* sent by the source; lost at or after the queue */
 	uint64_t queue_bytes;   /* largest backlog of the bottleneck a packet found */
 	uint64_t outstanding_bytes, rtt_ns; /* the source's view at the end of the bin */
