@@ -136,6 +136,16 @@ def groups():
         "Bounded is read as: 95 of 100 packets wait less than half an RTT, where the queue holds "
         "one BDP.")
     yield Group(
+        "shallow", "cap 1.5 x link, a queue of a few packets to 0.2 BDP, 50 BDP",
+        ">= 0.95 (urgent, with its rows: 0.85), redundancy does not grow with loss of our own "
+        "making: overhead <= 12.5 %, queue loss <= 2 %",
+        [Want("efficiency", "p50", ">=", lambda p: 0.85 if "urgent" in p.args else 0.95),
+         Want("queue_loss", "max", "<=", 0.02, 100, 3),
+         Want("overhead", "max", "<=", 0.125, 100, 2)],
+        [Point(f"{r} ms, {c}, {q} BDP",
+               order(0.2, r, 50, f" --cap-gbps 0.3 --class {c} --queue-bdp {q}"), 5)
+         for r in (20, 100) for c in ("normal", "urgent") for q in (0.02, 0.05, 0.2)])
+    yield Group(
         "bursts", "efficiency under bursts (GE 0.1 to 2 %, mean 8 to 64), 50 BDP",
         "median >= 0.97", [Want("efficiency", "p50", ">=", 0.97)],
         [Point(f"{r} ms, {percent(p)} in {b}", order(1, r, 50, f" --ge {p:g},{b}"), 30)
@@ -297,6 +307,56 @@ def pictures(sim, out_dir):
                        stdout=subprocess.DEVNULL, check=False)
 
 
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#a3508a")
+
+
+def chart(grid, out_dir):
+    """Efficiency over loss, one line an RTT, bars from the smallest to the largest seed."""
+    left, top, width, height, low = 62, 48, 640, 300, 0.98
+    low = min([low] + [p.stat("efficiency", "min") for p in grid.points if p.runs])
+    low = math.floor(low * 100) / 100
+
+    def x(i, shift=0):
+        return left + width * (i + 0.5) / len(LOSSES) + shift
+
+    def y(v):
+        return top + height * (1 - v) / (1 - low)
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 20}" '
+           f'height="{top + height + 52}" font-family="Helvetica,Arial,sans-serif" font-size="12" '
+           'fill="#222">', '<rect width="100%" height="100%" fill="#fff"/>',
+           f'<text x="{left}" y="22" font-size="16" font-weight="bold">Efficiency, cap = link, '
+           '1 Gbit/s, orders of 50 BDP</text>']
+    for i in range(6):
+        v = low + (1 - low) * i / 5
+        out.append(f'<path d="M{left} {y(v):.1f}h{width}" stroke="#e3e3e3"/>'
+                   f'<text x="{left - 7}" y="{y(v) + 4:.1f}" text-anchor="end">{v:.3f}</text>')
+    if low < 0.985:
+        out.append(f'<path d="M{left} {y(0.985):.1f}h{width}" stroke="#444" stroke-dasharray="5 4"/>'
+                   f'<text x="{left + 4}" y="{y(0.985) - 5:.1f}" fill="#444">reach: 0.985</text>')
+    for j, rtt in enumerate(RTTS):
+        shift = (j - 1.5) * 12
+        line = []
+        for i, p in enumerate(q for q in grid.points if q.value("--rtt-ms") == rtt):
+            a, b, c = (y(p.stat("efficiency", s)) for s in ("min", "p50", "max"))
+            line.append(f"{x(i, shift):.1f} {b:.1f}")
+            out.append(f'<path d="M{x(i, shift):.1f} {a:.1f}V{c:.1f}" stroke="{COLORS[j]}" '
+                       f'stroke-width="4" stroke-opacity=".35"/><circle cx="{x(i, shift):.1f}" '
+                       f'cy="{b:.1f}" r="3" fill="{COLORS[j]}"/>')
+        out.append(f'<path d="M{"L".join(line)}" fill="none" stroke="{COLORS[j]}"/>'
+                   f'<rect x="{left + width - 280 + 70 * j}" y="{top - 15}" width="14" height="4" '
+                   f'fill="{COLORS[j]}"/><text x="{left + width - 262 + 70 * j}" y="{top - 9}">'
+                   f'{rtt} ms</text>')
+    for i, p in enumerate(LOSSES):
+        out.append(f'<text x="{x(i):.1f}" y="{top + height + 18}" text-anchor="middle">'
+                   f'{percent(p)}</text>')
+    out += [f'<path d="M{left} {top}v{height}h{width}" fill="none" stroke="#444"/>',
+            f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">packet loss; '
+            'median, and smallest to largest seed</text>', "</svg>", ""]
+    with open(os.path.join(out_dir, "transport-efficiency.svg"), "w", encoding="utf-8") as f:
+        f.write("\n".join(out))
+
+
 def git(*args):
     r = subprocess.run(["git", "-C", ROOT, *args], capture_output=True, text=True, check=False)
     return r.stdout.strip()
@@ -321,6 +381,9 @@ def write(todo, out_dir, seconds, revision, quick):
     for g in todo:
         text += summary_rows(g)
     text += ["", "## Pictures", ""]
+    if todo[0].name == "grid":
+        chart(todo[0], out_dir)
+        text += ["![Efficiency over loss](transport-efficiency.svg)", ""]
     for name, args, title in PICTURES:
         text += [f"{title}: `strait-sim {args} --plot {name}.svg`", "", f"![{title}]({name}.svg)", ""]
     text += ["## Every point", "",
