@@ -11,6 +11,7 @@ enum {
 	HOUSEKEEPING_TURNS = 256,
 	SPIN_TURNS = 4,        /* idle turns before the first sleep */
 	SLEEP_LEAST_NS = 5000, /* less is over before the kernel put us to bed */
+	FIRST_SLEEP_US = 25,
 	ANNOUNCEMENTS = 3,
 };
 
@@ -77,7 +78,7 @@ static void wake_control(struct worker *w)
 
 static void idle(struct worker *w)
 {
-	uint64_t next, ns;
+	uint64_t next, ns, slack;
 	struct timespec ts = { 0 };
 
 	if (w->cfg.poll_mode || w->idle_turns < SPIN_TURNS) {
@@ -85,13 +86,14 @@ static void idle(struct worker *w)
 		rte_pause();
 		return;
 	}
-	w->idle_us = w->idle_us == 0 ? 1 : w->idle_us * 2;
+	w->idle_us = w->idle_us == 0 ? FIRST_SLEEP_US : w->idle_us * 2;
 	if (w->idle_us > w->cfg.max_sleep_us)
 		w->idle_us = w->cfg.max_sleep_us;
 	ns = (uint64_t)w->idle_us * 1000;
-	next = worker_tx_next(w);
+	next = worker_tx_next(w, &slack);
 	if (next > w->now_ns && next - w->now_ns < ns) {
-		ns = next - w->now_ns;
+		/* Oversleep what the pacers make up for: a wake-up costs as much as some packets. */
+		ns = next - w->now_ns > slack ? next - w->now_ns : slack;
 		if (ns < SLEEP_LEAST_NS) {
 			rte_pause();
 			return;

@@ -9,6 +9,7 @@
 enum {
 	TX_TRIES = 4, /* calls a turn; net_tap returns 0 for ever on what it cannot send */
 	ANNOUNCE_COUNT_NS = 1000000000,
+	SLACK_MOST_NS = 50000,
 };
 
 static uint16_t burst(struct worker *w, struct rte_mbuf **m, uint16_t n)
@@ -203,10 +204,20 @@ unsigned int worker_tx(struct worker *w)
 	return sent;
 }
 
-uint64_t worker_tx_next(struct worker *w)
+static uint64_t next_of(struct session *s, uint64_t now_ns, uint64_t *slack_ns)
+{
+	uint64_t slack = session_slack_ns(s);
+
+	if (slack < *slack_ns)
+		*slack_ns = slack;
+	return session_next(s, now_ns);
+}
+
+uint64_t worker_tx_next(struct worker *w, uint64_t *slack_ns)
 {
 	uint64_t next = w->arp.next_ns, t;
 
+	*slack_ns = SLACK_MOST_NS;
 	if (w->announcements > 0 && w->link_up && w->announce_ns < next)
 		next = w->announce_ns;
 	/* A full port is asked again soon; nothing tells when it has room. */
@@ -222,8 +233,8 @@ uint64_t worker_tx_next(struct worker *w)
 		else if (w->out_count > 0)
 			continue;
 		else
-			t = session_next(atomic_load_explicit(&s->session, memory_order_relaxed),
-				w->now_ns);
+			t = next_of(atomic_load_explicit(&s->session, memory_order_relaxed),
+				w->now_ns, slack_ns);
 		if (t < next)
 			next = t;
 	}

@@ -43,6 +43,7 @@ uint64_t rate_target_ns(uint64_t min_rtt_ns)
 static void rebase(struct rate *r, int64_t base_ns)
 {
 	r->base_ns = r->window_min_ns = base_ns;
+	r->n_delays = 0;
 	r->step = r->lowered = false;
 }
 
@@ -69,6 +70,20 @@ static void step_watch(struct rate *r, const struct rate_report *p, int64_t owd,
 		rebase(r, r->step_min_ns);
 }
 
+/* A queue is in every sample; a host that was late is in some. STARTUP must react faster. */
+static uint64_t queue_of(const struct rate *r)
+{
+	uint32_t n = r->state == RATE_STARTUP ? 2 : RATE_DELAYS;
+	int64_t least = INT64_MAX;
+
+	for (uint32_t i = 1; i <= n && i <= r->n_delays; i++) {
+		int64_t owd = r->delays[(r->n_delays - i) % RATE_DELAYS];
+
+		least = owd < least ? owd : least;
+	}
+	return least > r->base_ns ? (uint64_t)(least - r->base_ns) : 0;
+}
+
 static void delay_update(struct rate *r, const struct rate_report *p)
 {
 	int64_t owd = (int64_t)(p->newest_us * 1000) - (int64_t)p->sent_ns;
@@ -91,7 +106,8 @@ static void delay_update(struct rate *r, const struct rate_report *p)
 		r->window_min_ns = owd;
 		r->window_end_ns = p->now_ns + BASE_WINDOW_S * NS_PER_S;
 	}
-	r->queue_ns = (uint64_t)(owd - r->base_ns);
+	r->delays[r->n_delays++ % RATE_DELAYS] = owd;
+	r->queue_ns = queue_of(r);
 	r->last_owd_ns = owd;
 	r->last_us = p->newest_us;
 }
@@ -174,7 +190,7 @@ static void over_target(struct rate *r, const struct rate_report *p, uint64_t ta
 {
 	double excess =
 		r->queue_ns > target ? (double)(r->queue_ns - target) / (double)p->min_rtt_ns : 0;
-	double most = p->bulk ? 0.6 : 0.4, gain = p->bulk ? 1.5 : 0.5;
+	double most = p->bulk ? 0.6 : 0.4, gain = p->bulk ? 1.5 : 0.4;
 	double bps = (double)(p->bulk ? r->recent_bps : best_span(r));
 
 	r->empty_since_ns = 0;

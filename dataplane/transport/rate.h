@@ -7,10 +7,11 @@
 /*
  * How fast a session may send inside its hard cap: a delay-gated controller.
  *
- * Two measurements drive it. The queueing delay is the one-way delay of the newest packet of each
- * report over the least seen lately (the clocks of both ends need not agree). The delivery rate is
- * what left the bottleneck in about half a round trip: what arrived, and the share lost behind it,
- * known from times without a queue. Loss alone never slows anything.
+ * Two measurements drive it. The queueing delay is the one-way delay of the newest packet of a
+ * report, the least of the last four reports, over the least seen lately (the clocks of both ends
+ * need not agree). The delivery rate is what left the bottleneck in about half a round trip: what
+ * arrived, and the share lost behind it, known from times without a queue. Loss alone never slows
+ * anything.
  *
  *   CAP      there is a cap and no queue was seen: send at the cap.
  *   STARTUP  no cap: double every round trip until a queue answers.
@@ -30,7 +31,7 @@ enum rate_state {
 	RATE_CRUISE,
 };
 
-enum { RATE_SPANS = 16 };
+enum { RATE_SPANS = 16, RATE_DELAYS = 4 };
 
 struct rate {
 	uint64_t cap_bps;  /* 0: unknown */
@@ -43,8 +44,10 @@ struct rate {
 	int64_t window_min_ns; /* of the current expiry window */
 	uint64_t window_end_ns;
 	int64_t last_owd_ns;
-	uint64_t last_us; /* receive time of the newest packet of the last report */
-	uint64_t queue_ns;
+	uint64_t last_us;            /* receive time of the newest packet of the last report */
+	int64_t delays[RATE_DELAYS]; /* of the last reports: a host that slept is no queue */
+	uint32_t n_delays;
+	uint64_t queue_ns; /* least of them over the base */
 	/* A step of the delay that may be a path change: flat for a round trip makes it one. */
 	bool step;
 	int64_t step_min_ns, step_max_ns;

@@ -127,6 +127,11 @@ uint64_t session_next(struct session *s, uint64_t now_ns)
 		min_u64(feedback_next_ns(s), s->authentic_ns + s->cfg.idle_timeout_ns));
 }
 
+uint64_t session_slack_ns(const struct session *s)
+{
+	return s->pacer.burst_ns / 2;
+}
+
 static int open_control(struct session *s, const struct packet_header *h, struct key_slot *key,
 	const uint8_t *packet, size_t len)
 {

@@ -140,6 +140,9 @@ size_t session_send(struct session *s, uint64_t now_ns, uint8_t *buf, size_t cap
  * itself. */
 uint64_t session_next(struct session *s, uint64_t now_ns);
 
+/** How much later than session_next() a call may come without losing rate: half of a burst. */
+uint64_t session_slack_ns(const struct session *s);
+
 /** Next event. false: none. */
 bool session_poll(struct session *s, struct session_event *ev);
 
