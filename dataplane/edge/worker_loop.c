@@ -92,7 +92,7 @@ static void idle(struct worker *w)
 	ns = (uint64_t)w->idle_us * 1000;
 	next = worker_tx_next(w, &slack);
 	if (next > w->now_ns && next - w->now_ns < ns) {
-		/* Oversleep what the pacers make up for: a wake-up costs as much as some packets. */
+		/* Oversleep what the pacers make up for: waking costs as much as some packets. */
 		ns = next - w->now_ns > slack ? next - w->now_ns : slack;
 		if (ns < SLEEP_LEAST_NS) {
 			rte_pause();

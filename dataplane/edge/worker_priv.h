@@ -123,8 +123,8 @@ bool worker_queue(struct worker *w, struct rte_mbuf *m);
 /** An empty buffer, or NULL, counted. */
 struct rte_mbuf *worker_buffer(struct worker *w);
 /**
- * When worker_tx() has something to do by itself; UINT64_MAX: not by itself. *slack_ns: how much later
- * will do, by what the pacers of the sessions make up for.
+ * When worker_tx() has something to do by itself; UINT64_MAX: not by itself. *slack_ns: how much
+ * later will do, by what the pacers of the sessions make up for.
  */
 uint64_t worker_tx_next(struct worker *w, uint64_t *slack_ns);
 /** ARP requests and announcements that are due. */

@@ -5,7 +5,8 @@
 #include <string.h>
 
 /*
- * Life of a transfer at the receiver: opened, attached, begun, its objects placed and finished, closed.
+ * Life of a transfer at the receiver: opened, attached, begun, its objects placed and finished,
+ * closed.
  * Frames of the peer (receiver_*) and answers of the control thread (session_rx_*) meet here.
  */
 

@@ -201,7 +201,7 @@ void report_write(struct session *s, struct frame_writer *w)
 	while (more) {
 		uint64_t next_low, next_high, missing = 0;
 
-		/* What earlier reports said is said again only within the feedback's share of the line. */
+		/* What was said before is repeated only within the feedback's share. */
 		if (high < r->report_must && room + w->len > r->report_room)
 			break;
 
