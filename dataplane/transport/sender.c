@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/transport/session_pvt.h"
 
-
 /*
  * What data packet goes next.
  *
