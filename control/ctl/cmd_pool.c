@@ -105,20 +105,33 @@ static int run_get(struct ctl *ctl, struct strait_pool *pool, struct keys *keys)
 {
 	const char *to = ctl_option(ctl, "to");
 	struct strait_object object;
+	bool to_file = to != NULL && strcmp(to, "-") != 0;
 	int rc;
 
+	if (ctl->json && !to_file)
+		return ctl_fail(CTL_USAGE,
+			"-o json describes the object: give --to FILE for its bytes");
 	rc = strait_get(pool, keys->list[0].data, keys->list[0].len, STRAIT_GET_VERIFY, &object);
 	if (rc == -ENOENT)
 		return ctl_fail(CTL_FAILED, "no such object: %s", ctl->argv[0]);
 	if (rc != 0)
 		return ctl_fail(CTL_FAILED, "get: %s", strait_strerror(rc));
-	if (to != NULL && strcmp(to, "-") != 0) {
+	if (to_file) {
 		rc = file_write_atomic(to, object.data, object.len, 0644);
 		if (rc != 0)
 			ctl_fail(CTL_FAILED, "%s: %s", to, strerror(-rc));
 	} else if (fwrite(object.data, 1, object.len, stdout) != object.len ||
 		fflush(stdout) != 0) {
 		rc = ctl_fail(CTL_FAILED, "cannot write the object to standard output");
+	}
+	if (ctl->json && rc == 0) {
+		json_t *o = json_object();
+
+		json_put_bytes(o, "key", keys->list[0].data, keys->list[0].len);
+		json_object_set_new(o, "bytes", json_integer((json_int_t)object.len));
+		json_object_set_new(o, "digest", json_sprintf("%016" PRIx64, object.digest));
+		json_object_set_new(o, "to", json_string(to));
+		print_json(o, false);
 	}
 	strait_release(pool, &object);
 	return rc == 0 ? CTL_OK : CTL_FAILED;

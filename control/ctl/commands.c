@@ -61,7 +61,7 @@ static const struct ctl_option pool_options[] = {
 static const struct ctl_option get_options[] = {
 	{ "pool", "FILE", 'p', "the pool's file" },
 	{ "hex", NULL, 0, "the key is hexadecimal" },
-	{ "to", "FILE", 'o', "write to FILE instead of standard output" },
+	{ "to", "FILE", 't', "write to FILE instead of standard output" },
 	END,
 };
 
