@@ -63,8 +63,6 @@ static void on_acked(void *ctx, const struct sent_packet *p, bool was_lost)
 	uint64_t bit = UINT64_C(1) << (p->esi % 64);
 	bool current;
 
-	if (!was_lost)
-		x->arrived_bytes += line_bytes(s);
 	if (p->time_ns > x->rack_ns)
 		x->rack_ns = p->time_ns;
 	if (p->time_ns < x->rack_before_ns && x->rack_before_ns - p->time_ns > x->late_ns)
@@ -101,7 +99,6 @@ void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)
 
 	(void)was_lost;
 	COUNT(s, tx_lost);
-	s->tx.lost_bytes += line_bytes(s);
 	loss_count(&s->tx, 1, 1);
 	if (t == NULL)
 		return;
@@ -169,24 +166,32 @@ static void cover(struct sender *x, uint64_t low, uint64_t base)
 	x->holes = 0;
 }
 
-/* A newer packet arrived: what its delay and the bytes delivered with it say about the rate. */
-static void rate_update(struct session *s, const struct frame_report *r, uint64_t sent_ns)
+/*
+ * A newer packet arrived: what its delay and the packets that came with it say about the rate. Of the
+ * numbers after the newest of the report before, `received` arrived; the ranges of this report alone tell,
+ * so a lost report does not lump two intervals together.
+ */
+static void rate_update(struct session *s, const struct frame_report *r, uint64_t sent_ns,
+	uint64_t received)
 {
 	struct sender *x = &s->tx;
+	uint64_t sent = r->newest - x->newest_seen;
 	struct rate_report p = {
 		.now_ns = s->now_ns,
 		.sent_ns = sent_ns,
 		.newest_us = r->newest_us,
-		.bytes = x->arrived_bytes,
-		.lost = x->lost_bytes,
+		.bytes = received * line_bytes(s),
 		.rtt_ns = x->rtt.smoothed_ns,
 		.min_rtt_ns = x->rtt.min_ns,
 		.limited = !x->idle,
 		.bulk = x->live > 0 && x->slots[x->order[0]]->class_ == STRAIT_CLASS_BULK,
 	};
 
+	/* A re-key skips numbers that nobody lost. */
+	if (r->newest >> STRAIT_GENERATION_SHIFT == x->newest_seen >> STRAIT_GENERATION_SHIFT)
+		p.lost = (sent - received) * line_bytes(s);
 	rate_report(&x->rate, &p);
-	x->arrived_bytes = x->lost_bytes = 0;
+	x->newest_seen = r->newest;
 	session_pace(s);
 }
 
@@ -194,7 +199,7 @@ void feedback_report(struct session *s, struct frame_report *r)
 {
 	struct sender *x = &s->tx;
 	const struct sent_packet *p;
-	uint64_t cursor = r->base, low, high, sent_ns = 0;
+	uint64_t cursor = r->base, low, high, sent_ns = 0, received = 0;
 
 	if (r->queue != s->cfg.queue || r->newest >= s->next_pn || r->base > r->newest) {
 		COUNT(s, rx_frame);
@@ -218,11 +223,14 @@ void feedback_report(struct session *s, struct frame_report *r)
 	p = sentlog_find(&x->log, r->newest);
 	if (p != NULL && r->base == r->newest && p->time_ns > x->rack_ns)
 		x->rack_ns = p->time_ns; /* a probe counts too: it is not tracked but it arrived */
-	while (frame_report_next(r, &cursor, &low, &high))
+	while (frame_report_next(r, &cursor, &low, &high)) {
 		sentlog_ack(&x->log, low, high, on_acked, s);
+		if (high > x->newest_seen)
+			received += high - (low > x->newest_seen ? low - 1 : x->newest_seen);
+	}
 	cover(x, cursor + 1, r->base);
-	if (sent_ns != 0)
-		rate_update(s, r, sent_ns);
+	if (sent_ns != 0 && r->newest > x->newest_seen && r->base == r->newest)
+		rate_update(s, r, sent_ns, received);
 	late_decay(s);
 	detect(s);
 	loss_update(s);

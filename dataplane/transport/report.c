@@ -165,6 +165,7 @@ static void report_start(struct session *s)
 	r->report_must = history_back(r, REPORT_REPEATS);
 	r->report_room = r->data_bytes / FEEDBACK_SHARE;
 	r->data_bytes = 0;
+	r->report_used = 0;
 	history_push(r, s->now_ns);
 	r->pending = r->data_pending = r->now = false;
 	r->last_report_ns = s->now_ns;
@@ -177,7 +178,7 @@ void report_write(struct session *s, struct frame_writer *w)
 {
 	struct receiver *r = &s->rx;
 	struct frame_report f = { .queue = s->cfg.queue };
-	size_t room = REPORT_LINE_BYTES;
+	size_t used = REPORT_LINE_BYTES;
 	uint64_t low, high;
 	bool more;
 
@@ -186,6 +187,7 @@ void report_write(struct session *s, struct frame_writer *w)
 		write_state(s, w);
 		r->need_all = false;
 	}
+	used += r->report_used;
 	f.newest = r->window.newest;
 	f.newest_us = r->newest_ns / NS_PER_US;
 	f.delay_us = (uint32_t)((s->now_ns - r->newest_ns) / NS_PER_US);
@@ -202,7 +204,7 @@ void report_write(struct session *s, struct frame_writer *w)
 		uint64_t next_low, next_high, missing = 0;
 
 		/* What was said before is repeated only within the feedback's share. */
-		if (high < r->report_must && room + w->len > r->report_room)
+		if (high < r->report_must && used + w->len > r->report_room)
 			break;
 
 		more = low > 0 &&
@@ -212,6 +214,7 @@ void report_write(struct session *s, struct frame_writer *w)
 			       : low - (low < r->report_floor ? low : r->report_floor);
 		if (frame_report_range(w, high - low + 1, missing) < 0) {
 			r->report_from = high;
+			r->report_used = used + w->len;
 			frame_list_end(w);
 			if (++r->report_packets >= REPORT_PACKETS_MAX)
 				r->report_open = false;

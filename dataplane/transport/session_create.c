@@ -17,7 +17,7 @@ enum {
 	DEFAULT_ROW_SLOTS = 4096,
 };
 
-#define BLOCK_FAILURE_TARGET 1e-4 /* a tail block needs a repair round so often */
+#define BLOCK_FAILURE_TARGET 2e-4 /* a tail block needs a repair round so often */
 
 static void config_defaults(struct session_config *c)
 {

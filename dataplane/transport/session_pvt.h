@@ -66,8 +66,8 @@ struct sender {
 
 	struct rtt rtt;
 	struct rate rate;
-	uint64_t arrived_bytes, lost_bytes; /* line bytes, since the last newer report */
-	uint64_t rack_ns; /* send time of the most recently sent packet known to have arrived */
+	uint64_t newest_seen; /* newest packet number of the last report that had a newer one */
+	uint64_t rack_ns;     /* send time of the most recently sent packet known to have arrived */
 	uint64_t rack_before_ns; /* the same before the report now being read */
 	uint64_t late_ns;        /* how much later than younger packets some arrived, decaying */
 	uint64_t late_decay_ns;
@@ -140,6 +140,7 @@ struct receiver {
 	uint64_t report_floor;
 	uint64_t report_must; /* above it everything must be told, below only within the room */
 	uint64_t report_room; /* line bytes this report should keep to */
+	uint64_t report_used; /* ... and has taken with the packets before */
 	uint64_t data_bytes;  /* line bytes of data since the last report */
 	bool report_open;
 	uint32_t report_packets;
