@@ -167,9 +167,9 @@ static void cover(struct sender *x, uint64_t low, uint64_t base)
 }
 
 /*
- * A newer packet arrived: what its delay and the packets that came with it say about the rate. Of the
- * numbers after the newest of the report before, `received` arrived; the ranges of this report alone tell,
- * so a lost report does not lump two intervals together.
+ * A newer packet arrived: what its delay and the packets that came with it say about the rate. Of
+ * the numbers after the newest of the report before, `received` arrived; the ranges of this report
+ * alone tell, so a lost report does not lump two intervals together.
  */
 static void rate_update(struct session *s, const struct frame_report *r, uint64_t sent_ns,
 	uint64_t received)
