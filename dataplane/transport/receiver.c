@@ -454,5 +454,3 @@ int receiver_symbol(struct session *s, const struct packet_header *h, struct key
 	mark_received(s, h);
 	return 0;
 }
-
-/* An OPEN for a transfer that ended: repeat the answer it had. */

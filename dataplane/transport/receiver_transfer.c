@@ -36,6 +36,7 @@ static void refused_note(struct session *s, uint32_t id, uint8_t status)
 	control_touch(s);
 }
 
+/* An OPEN for a transfer that ended: repeat the answer it had. */
 static void open_again(struct session *s, uint32_t id)
 {
 	for (uint32_t i = 0; i < s->rx.n_refused && i < REFUSED_MAX; i++) {

@@ -91,8 +91,6 @@ void sender_block_reopen(struct session *s, struct tx_transfer *t, uint8_t strea
 	}
 }
 
-/* Ask for the objects that come up within the lookahead. */
-/* An object's state changed to GONE or FINAL: bring its started blocks in line. */
 void sender_charge(struct session *s, struct tx_transfer *t, uint64_t bytes, uint32_t objects)
 {
 	s->tx.used[t->class_].bytes += bytes - t->credit_bytes;

@@ -20,6 +20,7 @@ struct tx_transfer *sender_find(struct session *s, uint32_t id)
 	return NULL;
 }
 
+/* Ask for the objects that come up within the lookahead. */
 void sender_want(struct session *s, struct tx_transfer *t)
 {
 	struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
@@ -41,6 +42,7 @@ static void object_event(struct session *s, struct tx_transfer *t, uint32_t obje
 	session_tx_event(s, t);
 }
 
+/* An object's state changed to GONE or FINAL: bring its started blocks in line. */
 void sender_object_over(struct session *s, struct tx_transfer *t, uint32_t object)
 {
 	struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
@@ -100,9 +102,17 @@ static void order_remove(struct sender *x, uint16_t slot)
 
 static uint32_t closing_add(struct sender *x, uint32_t id, uint8_t status)
 {
-	/* When full, the oldest is found again by sender_close_again(). */
-	uint32_t i = x->n_closing < CLOSING_MAX ? x->n_closing++ : 0;
+	uint32_t i = x->n_closing;
 
+	if (i < CLOSING_MAX) {
+		x->n_closing++;
+	} else {
+		/* The most patient one gives way; sender_close_again() finds it if it still matters. */
+		i = 0;
+		for (uint32_t j = 1; j < CLOSING_MAX; j++)
+			if (x->closing[j].tries > x->closing[i].tries)
+				i = j;
+	}
 	x->closing[i].id = id;
 	x->closing[i].status = status;
 	x->closing[i].tries = 0;
