@@ -6,6 +6,7 @@
 #include "control/base/name.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -190,6 +191,64 @@ static void files_are_replaced_whole_and_never_overwritten_by_create(void **stat
 	assert_int_equal(rmdir(dir), 0); /* no temporary is left */
 }
 
+static void expect_content(const char *path, const char *want)
+{
+	char *text;
+	size_t len;
+
+	assert_int_equal(file_read(path, 100, &text, &len), 0);
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static void a_file_that_a_user_names_keeps_its_kind_and_mode(void **state)
+{
+	char dir[] = "/tmp/strait-put-test-XXXXXX", file[64], link[64], fifo[64], buf[8];
+	mode_t before = umask(0077);
+	struct stat st;
+	int fd;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	snprintf(file, sizeof(file), "%s/f", dir);
+	snprintf(link, sizeof(link), "%s/l", dir);
+	snprintf(fifo, sizeof(fifo), "%s/p", dir);
+
+	assert_int_equal(symlink(file, link), 0);
+	assert_int_equal(file_put(link, "one", 3), 0); /* dangling so far */
+	expect_content(file, "one");
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(file_put(file, "two", 3), 0);
+	assert_int_equal(stat(file, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(chmod(file, 0664), 0);
+	assert_int_equal(file_put(link, "three", 5), 0);
+	expect_content(file, "three");
+	assert_int_equal(lstat(link, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+	assert_int_equal(stat(file, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0664);
+
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	fd = open(fifo, O_RDWR);
+	assert_true(fd >= 0);
+	assert_int_equal(file_put(fifo, "four", 4), 0);
+	assert_int_equal(read(fd, buf, sizeof(buf)), 4);
+	close(fd);
+	assert_int_equal(lstat(fifo, &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
+	assert_int_equal(file_put("/dev/null", "five", 4), 0);
+	assert_int_equal(lstat("/dev/null", &st), 0);
+	assert_true(S_ISCHR(st.st_mode));
+	assert_int_equal(file_put(dir, "six", 3), -EISDIR);
+
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(unlink(link), 0);
+	assert_int_equal(unlink(fifo), 0);
+	assert_int_equal(rmdir(dir), 0); /* no temporary is left */
+	umask(before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +257,7 @@ int main(void)
 		cmocka_unit_test(random_text_never_harms),
 		cmocka_unit_test(later_errors_find_their_line),
 		cmocka_unit_test(names_keep_to_the_rule),
+		cmocka_unit_test(a_file_that_a_user_names_keeps_its_kind_and_mode),
 		cmocka_unit_test(files_are_replaced_whole_and_never_overwritten_by_create),
 	};
 

@@ -109,6 +109,76 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 	return sync_directory_of(path);
 }
 
+/* Into what is there, whatever it is: a device or a pipe cannot be replaced, and must not be. */
+static int write_in_place(const char *path, const void *data, size_t len)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY | O_CLOEXEC, 0666);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = write_all(fd, data, len);
+	if (rc == -EINVAL || rc == -EROFS) /* nothing to sync here, as with pipes */
+		rc = 0;
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	return rc;
+}
+
+/* A new file, mode 0666 less the umask as the kernel takes it, in the place of path. */
+static int replace_regular(const char *path, const mode_t *mode, const void *data, size_t len)
+{
+	static unsigned int counter;
+	char tmp[PATH_MAX];
+	int fd, rc;
+
+	if ((size_t)snprintf(tmp, sizeof(tmp), "%s.%d-%u.tmp", path, (int)getpid(), counter++) >=
+		sizeof(tmp))
+		return -ENAMETOOLONG;
+	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return -errno;
+	rc = mode != NULL && fchmod(fd, *mode) < 0 ? -errno : write_all(fd, data, len);
+	if (close(fd) < 0 && rc == 0)
+		rc = -errno;
+	if (rc == 0 && rename(tmp, path) < 0)
+		rc = -errno;
+	if (rc != 0) {
+		unlink(tmp);
+		return rc;
+	}
+	return sync_directory_of(path);
+}
+
+int file_put(const char *path, const void *data, size_t len)
+{
+	char *target = realpath(path, NULL);
+	struct stat st;
+	mode_t mode;
+	int rc;
+
+	if (target == NULL) {
+		if (errno != ENOENT)
+			return -errno;
+		/* a link to nothing yet, or /dev/stdout that is a pipe: "pipe:[123]" is no path */
+		if (lstat(path, &st) == 0)
+			return write_in_place(path, data, len);
+		return replace_regular(path, NULL, data, len);
+	}
+	if (stat(path, &st) < 0) {
+		rc = -errno;
+	} else if (!S_ISREG(st.st_mode)) {
+		rc = write_in_place(path, data, len);
+	} else if (access(path, W_OK) < 0) { /* a rename would not ask */
+		rc = -errno;
+	} else {
+		mode = st.st_mode & 0777;
+		rc = replace_regular(target, &mode, data, len);
+	}
+	free(target);
+	return rc;
+}
+
 int file_create(const char *path, const void *data, size_t len, mode_t mode)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);

@@ -20,6 +20,13 @@ int file_read(const char *path, size_t max, char **out, size_t *len);
  */
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode);
 
+/**
+ * Write to a path that a user named, as he means it: symbolic links are followed, a device, pipe
+ * or socket is written into and never replaced, a regular file is replaced whole and keeps its
+ * mode, a new one has 0666 less the umask. -errno: -EACCES for a file that may not be written.
+ */
+int file_put(const char *path, const void *data, size_t len);
+
 /** Create path with these bytes; -EEXIST if something is there. */
 int file_create(const char *path, const void *data, size_t len, mode_t mode);
 

@@ -105,7 +105,8 @@ static int run_get(struct ctl *ctl, struct strait_pool *pool, struct keys *keys)
 {
 	const char *to = ctl_option(ctl, "to");
 	struct strait_object object;
-	bool to_file = to != NULL && strcmp(to, "-") != 0;
+	/* opened a second time a file would be written from its beginning */
+	bool to_file = to != NULL && strcmp(to, "-") != 0 && strcmp(to, "/dev/stdout") != 0;
 	int rc;
 
 	if (ctl->json && !to_file)
@@ -117,7 +118,7 @@ static int run_get(struct ctl *ctl, struct strait_pool *pool, struct keys *keys)
 	if (rc != 0)
 		return ctl_fail(CTL_FAILED, "get: %s", strait_strerror(rc));
 	if (to_file) {
-		rc = file_write_atomic(to, object.data, object.len, 0644);
+		rc = file_put(to, object.data, object.len);
 		if (rc != 0)
 			ctl_fail(CTL_FAILED, "%s: %s", to, strerror(-rc));
 	} else if (fwrite(object.data, 1, object.len, stdout) != object.len ||

@@ -69,6 +69,13 @@ status_of 0 "$LAB_BIN/straitctl" exist --pool "$LAB_A" key-1
 status_of 1 "$LAB_BIN/straitctl" exist --pool "$LAB_A" key-2
 status_of 0 "$LAB_BIN/straitctl" get --pool "$LAB_A" key-1 --to "$LAB_DIR/back"
 check "get gives the bytes that were put" cmp "$LAB_DIR/value" "$LAB_DIR/back"
+status_of 0 "$LAB_BIN/straitctl" get --pool "$LAB_A" key-1 --to /dev/null
+check "get leaves a device a device" test -c /dev/null
+ln -s back "$LAB_DIR/link"
+(umask 077 && rm "$LAB_DIR/back" && exec "$LAB_BIN/straitctl" get --pool "$LAB_A" key-1 --to "$LAB_DIR/link")
+check "get follows a symbolic link" cmp "$LAB_DIR/value" "$LAB_DIR/back"
+check "get leaves it a link" test -L "$LAB_DIR/link"
+check "get honors the umask" test "$(stat -c %a "$LAB_DIR/back")" = 600
 status_of 1 "$LAB_BIN/straitctl" get --pool "$LAB_A" key-2 --to "$LAB_DIR/back"
 check_py "exist: JSON" 'r[0]["exists"] is True' \
 	r="$("$LAB_BIN/straitctl" exist --pool "$LAB_A" key-1 -o json)"
