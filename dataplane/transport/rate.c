@@ -7,11 +7,15 @@ enum {
 	START_BPS = 50000000, /* without a cap */
 	FLOOR_BPS = 1000000,
 	BASE_WINDOW_S = 10,
+	CEILING_S = 10,           /* what a test of the loss found holds so long */
+	TEST_AFTER_MS = 200,      /* bursts are shorter */
+	TEST_AGAIN_S = 20,        /* after a test that found the path guilty */
 	BASE_WINDOW_YIELD_S = 60, /* while bulk gives way: the queue it sees is somebody else's */
 };
 
-#define NS_PER_S  UINT64_C(1000000000)
-#define NS_PER_MS UINT64_C(1000000)
+#define TEST_SHARE 0.08 /* loss beyond this is tested */
+#define NS_PER_S   UINT64_C(1000000000)
+#define NS_PER_MS  UINT64_C(1000000)
 
 void rate_init(struct rate *r, uint64_t cap_bps)
 {
@@ -112,7 +116,9 @@ static void delay_update(struct rate *r, const struct rate_report *p)
 	r->last_us = p->newest_us;
 }
 
-static void delivery_update(struct rate *r, const struct rate_report *p, uint64_t elapsed_us)
+/* true: a span ended; its loss and what arrived are in *share and *arriving. */
+static bool delivery_update(struct rate *r, const struct rate_report *p, uint64_t elapsed_us,
+	double *share, uint64_t *arriving)
 {
 	uint64_t total;
 
@@ -120,7 +126,7 @@ static void delivery_update(struct rate *r, const struct rate_report *p, uint64_
 		/* The sender was idle or the path was cut: what arrived says nothing about the
 		 * line. */
 		r->span_us = r->span_bytes = r->span_lost = r->span_queue_ns = 0;
-		return;
+		return false;
 	}
 	r->span_us += elapsed_us;
 	r->span_bytes += p->bytes;
@@ -128,17 +134,17 @@ static void delivery_update(struct rate *r, const struct rate_report *p, uint64_
 	if (r->queue_ns > r->span_queue_ns)
 		r->span_queue_ns = r->queue_ns;
 	if (r->span_us * 1000 < p->rtt_ns / 2 || r->span_us < 1000)
-		return;
+		return false;
 	total = r->span_bytes + r->span_lost;
-	if (total > 0 && r->span_queue_ns <= rate_target_ns(p->min_rtt_ns)) {
-		double share = (double)r->span_lost / (double)total;
-
-		r->loss += (share - r->loss) / 8;
-	}
+	*share = total > 0 ? (double)r->span_lost / (double)total : 0;
+	*arriving = r->span_bytes * 8 * 1000000 / r->span_us;
+	if (total > 0 && !r->testing && r->span_queue_ns <= rate_target_ns(p->min_rtt_ns))
+		r->loss += (*share - r->loss) / 8;
 	r->recent_bps = (uint64_t)((double)r->span_bytes * 8e6 / (double)r->span_us /
 		(1 - (r->loss < 0.5 ? r->loss : 0.5)));
 	r->spans[r->n_spans++ % RATE_SPANS] = r->recent_bps;
 	r->span_us = r->span_bytes = r->span_lost = r->span_queue_ns = 0;
+	return true;
 }
 
 static uint64_t best_span(const struct rate *r)
@@ -154,7 +160,53 @@ static void set_rate(struct rate *r, double bps)
 {
 	if (r->cap_bps != 0 && bps >= (double)r->cap_bps)
 		bps = (double)r->cap_bps;
+	if (r->ceiling_bps != 0 && bps > (double)r->ceiling_bps)
+		bps = (double)r->ceiling_bps;
 	r->rate_bps = bps < FLOOR_BPS ? FLOOR_BPS : (uint64_t)bps;
+}
+
+static void test_begin(struct rate *r, const struct rate_report *p, double share, uint64_t arriving)
+{
+	r->testing = true;
+	r->test_before_bps = arriving;
+	r->test_rate_bps = r->rate_bps;
+	r->test_share = share < 0.4 ? share : 0.4;
+	r->test_end_ns = p->now_ns + 3 * p->rtt_ns;
+	set_rate(r, (double)r->rate_bps * (1 - r->test_share));
+}
+
+static void test_end(struct rate *r, const struct rate_report *p, double share, uint64_t arriving)
+{
+	r->testing = false;
+	if ((double)arriving < (double)r->test_before_bps * (1 - r->test_share / 2)) {
+		/* Less sent, less arrived: the path loses whatever the load. */
+		r->test_next_ns = p->now_ns + TEST_AGAIN_S * NS_PER_S;
+		set_rate(r, (double)r->test_rate_bps);
+		return;
+	}
+	r->loss = share;
+	r->n_spans = 0;
+	r->state = RATE_CRUISE;
+	r->ceiling_bps = (uint64_t)((double)arriving / (1 - (share < 0.5 ? share : 0.5)));
+	r->ceiling_end_ns = p->now_ns + CEILING_S * NS_PER_S;
+	r->test_next_ns = p->now_ns + 6 * p->rtt_ns;
+	set_rate(r, (double)r->ceiling_bps);
+}
+
+/* A span ended with this share of its packets lost and this rate arriving. */
+static void loss_test(struct rate *r, const struct rate_report *p, double share, uint64_t arriving)
+{
+	if (r->ceiling_bps != 0 && p->now_ns >= r->ceiling_end_ns)
+		r->ceiling_bps = 0;
+	if (share <= TEST_SHARE)
+		r->lossy_since_ns = 0;
+	else if (r->lossy_since_ns == 0)
+		r->lossy_since_ns = p->now_ns;
+	if (r->testing && p->now_ns >= r->test_end_ns)
+		test_end(r, p, share, arriving);
+	else if (!r->testing && r->lossy_since_ns != 0 && p->now_ns >= r->test_next_ns &&
+		p->now_ns - r->lossy_since_ns >= 3 * p->rtt_ns + TEST_AFTER_MS * NS_PER_MS)
+		test_begin(r, p, share, arriving);
 }
 
 /* Less load for four round trips and the queue stayed: it is not ours. */
@@ -244,10 +296,14 @@ static void startup(struct rate *r, const struct rate_report *p, uint64_t elapse
 uint64_t rate_report(struct rate *r, const struct rate_report *p)
 {
 	uint64_t elapsed_us = r->any ? p->newest_us - r->last_us : 0;
-	uint64_t target = rate_target_ns(p->min_rtt_ns);
+	uint64_t target = rate_target_ns(p->min_rtt_ns), arriving;
+	double share;
 
 	delay_update(r, p);
-	delivery_update(r, p, elapsed_us);
+	if (delivery_update(r, p, elapsed_us, &share, &arriving))
+		loss_test(r, p, share, arriving);
+	if (r->testing)
+		return r->rate_bps;
 	if (r->queue_ns > (r->state == RATE_STARTUP ? target / 2 : target))
 		over_target(r, p, target);
 	else if (r->state == RATE_STARTUP)

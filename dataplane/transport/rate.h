@@ -19,6 +19,10 @@
  *            line busy without overflowing it. The longer the queue stays empty the bolder the
  *            growth, up to doubling.
  *
+ * A queue too shallow to be seen loses instead. High loss is therefore put to the test: a little
+ * less is sent for three round trips. If as much arrives as before, the loss was our own and the
+ * rate stays there for a while; if less arrives, it was the path's and the rate comes back.
+ *
  * A queue that does not react to less load is not ours. Other classes than bulk then take its delay
  * for the path's and go on at their share; bulk keeps giving way, as long as the delay did not step
  * up at once and stay flat, which is a path change. The base delay expires. Rates are line bits/s,
@@ -66,6 +70,14 @@ struct rate {
 	uint32_t n_spans;
 
 	uint64_t empty_since_ns; /* the queue is well under the target since; 0: it is not */
+
+	/* Is the loss our own? */
+	bool testing;
+	uint64_t test_before_bps, test_rate_bps; /* arriving, and sent, when the test began */
+	double test_share;
+	uint64_t lossy_since_ns; /* every span since lost more than a test asks for; 0: not so */
+	uint64_t test_end_ns, test_next_ns;
+	uint64_t ceiling_bps, ceiling_end_ns; /* found by a test, in force until; 0: none */
 };
 
 struct rate_report {

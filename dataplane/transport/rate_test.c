@@ -45,7 +45,7 @@ static double line_run(struct line *l, double ms)
 	l->max_queue_ms = 0;
 	for (; l->now_us < end; l->now_us += STEP_US) {
 		uint64_t step = l->now_us / STEP_US;
-		double half = l->rtt_ms / 2, mine = (double)l->r.rate_bps, load, out;
+		double half = l->rtt_ms / 2, mine = (double)l->r.rate_bps, load, out, dropped;
 		uint64_t back = (uint64_t)(l->rtt_ms * 1000 / 2 / STEP_US);
 
 		l->sent_bps[step % HISTORY] = mine;
@@ -57,8 +57,11 @@ static double line_run(struct line *l, double ms)
 		}
 		if (l->queue_ms < 0)
 			l->queue_ms = 0;
-		if (l->queue_ms > l->limit_ms)
+		dropped = 0;
+		if (l->queue_ms > l->limit_ms) {
+			dropped = (l->queue_ms - l->limit_ms) * l->bps / 8e3 * mine / load;
 			l->queue_ms = l->limit_ms;
+		}
 		if (l->queue_ms > l->max_queue_ms)
 			l->max_queue_ms = l->queue_ms;
 		l->queue_at[step % HISTORY] = l->queue_ms;
@@ -66,7 +69,7 @@ static double line_run(struct line *l, double ms)
 		total += out;
 		/* What the report of now says left the bottleneck half a round trip ago. */
 		l->arrived += out * (1 - l->loss) * STEP_US / 8e6;
-		l->lost += out * l->loss * STEP_US / 8e6;
+		l->lost += out * l->loss * STEP_US / 8e6 + dropped;
 		if (l->now_us >= l->next_report_us) {
 			double queue = l->queue_at[(step - back) % HISTORY];
 			uint64_t newest_us = l->now_us - (uint64_t)(half * 1000);
@@ -177,6 +180,30 @@ static void a_longer_path_is_not_a_queue(void **state)
 	assert_true(line_run(&l, 3000) >= 0.97e9);
 }
 
+static void loss_of_the_own_making_is_found_out(void **state)
+{
+	struct line l;
+
+	(void)state;
+	/* A queue of 2 ms is never over the target: the excess is lost in front of it. */
+	line_init(&l, 1e9, 60, 1500000000);
+	l.limit_ms = 2;
+	line_run(&l, 3000);
+	assert_true(line_run(&l, 5000) >= 0.95e9);
+	assert_true(l.r.rate_bps < 1100000000);
+}
+
+static void loss_of_the_path_is_borne(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e9, 60, 950000000);
+	l.loss = 0.15;
+	line_run(&l, 2000);
+	assert_true(line_run(&l, 60000) >= 0.97 * 950e6);
+}
+
 static void an_idle_sender_learns_nothing(void **state)
 {
 	struct rate r;
@@ -207,6 +234,8 @@ int main(void)
 		cmocka_unit_test(bulk_gives_way_and_comes_back),
 		cmocka_unit_test(urgent_does_not_give_way),
 		cmocka_unit_test(a_longer_path_is_not_a_queue),
+		cmocka_unit_test(loss_of_the_own_making_is_found_out),
+		cmocka_unit_test(loss_of_the_path_is_borne),
 		cmocka_unit_test(an_idle_sender_learns_nothing),
 	};
 
