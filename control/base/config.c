@@ -13,6 +13,28 @@
 
 enum { CONFIG_FILE_MAX = 1 << 20, BACKTRACE_MAX = 16 };
 
+/* The first name of a value is the one that is printed. */
+const cyaml_strval_t config_bools[CONFIG_BOOLS] = {
+	{ "true", 1 },
+	{ "false", 0 },
+	{ "yes", 1 },
+	{ "no", 0 },
+	{ "on", 1 },
+	{ "off", 0 },
+	{ "True", 1 },
+	{ "False", 0 },
+	{ "Yes", 1 },
+	{ "No", 0 },
+	{ "On", 1 },
+	{ "Off", 0 },
+	{ "TRUE", 1 },
+	{ "FALSE", 0 },
+	{ "YES", 1 },
+	{ "NO", 0 },
+	{ "ON", 1 },
+	{ "OFF", 0 },
+};
+
 /*
  * What libcyaml logged about a failed load. Its own line numbers are those of the event before,
  * so only the place (the chain of keys and entries, innermost first) is taken and looked up
@@ -98,6 +120,11 @@ static void explain(struct failure *f, cyaml_err_t rc, const char *name, const c
 		return;
 	}
 	line = config_where_line(text, len, where);
+	if (strncmp(f->text, "Invalid ENUM value", 18) == 0) { /* all of ours are booleans */
+		snprintf(err, err_len, "%s:%u: %s: not true or false: \"%s\"", name, line, where,
+			value != NULL ? value + 2 : "");
+		return;
+	}
 	if (rc == CYAML_ERR_MAPPING_FIELD_MISSING && value != NULL) {
 		snprintf(err, err_len, "%s:%u: %s%skey \"%s\" is missing", name, line, where,
 			n > 0 ? ": " : "", value + 2);

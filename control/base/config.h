@@ -16,6 +16,16 @@
  */
 
 /**
+ * A bool of a mapping. CYAML_FIELD_BOOL takes any word but a few for true, "flase" too; here only
+ * true, false, yes, no, on and off, in the three ways of YAML 1.1 to write them, are accepted.
+ */
+#define CONFIG_FIELD_BOOL(_key, _flags, _structure, _member)                                       \
+	CYAML_FIELD_ENUM(_key, (_flags) | CYAML_FLAG_STRICT, _structure, _member, config_bools,    \
+		CONFIG_BOOLS)
+enum { CONFIG_BOOLS = 18 };
+extern const cyaml_strval_t config_bools[CONFIG_BOOLS];
+
+/**
  * Load path into a new structure. 0 and *out (free with config_free()), or -errno: -ENOENT,
  * -EACCES, -EINVAL, -ENOMEM, with the reason in err.
  */

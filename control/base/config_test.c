@@ -41,7 +41,7 @@ static const cyaml_schema_field_t root_fields[] = {
 	CYAML_FIELD_STRING_PTR("listen", CYAML_FLAG_POINTER, struct root, listen, 1, 20),
 	CYAML_FIELD_SEQUENCE("items", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct root, items,
 		&item_value, 0, 100),
-	CYAML_FIELD_BOOL("flag", CYAML_FLAG_OPTIONAL, struct root, flag),
+	CONFIG_FIELD_BOOL("flag", CYAML_FLAG_OPTIONAL, struct root, flag),
 	CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t schema = {
@@ -67,8 +67,39 @@ static void good_text_is_loaded(void **state)
 	assert_true(r->flag);
 	printed = config_print(&schema, r);
 	assert_non_null(strstr(printed, "name: y"));
+	assert_non_null(strstr(printed, "flag: true"));
 	free(printed);
 	config_free(&schema, r);
+}
+
+static void only_words_for_true_and_false_are_booleans(void **state)
+{
+	static const struct {
+		const char *word;
+		int want; /* -1: refused */
+	} cases[] = { { "true", 1 }, { "yes", 1 }, { "on", 1 }, { "True", 1 }, { "false", 0 },
+		{ "no", 0 }, { "OFF", 0 }, { "flase", -1 }, { "truth", -1 }, { "0", -1 },
+		{ "1", -1 }, { "\"\"", -1 }, { "fAlse", -1 }, { "null", -1 } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct root *r = NULL;
+		char text[64];
+		int rc;
+
+		snprintf(text, sizeof(text), "listen: a\nflag: %s\n", cases[i].word);
+		rc = config_load_text("f", text, strlen(text), &schema, (void **)&r, err,
+			sizeof(err));
+		if (cases[i].want < 0) {
+			assert_int_equal(rc, -EINVAL);
+			if (strncmp(err, "f:2: flag: not true or false: ", 30) != 0)
+				fail_msg("%s", err);
+			continue;
+		}
+		assert_int_equal(rc, 0);
+		assert_int_equal(r->flag, cases[i].want);
+		config_free(&schema, r);
+	}
 }
 
 static void every_error_names_file_and_line(void **state)
@@ -253,6 +284,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_text_is_loaded),
+		cmocka_unit_test(only_words_for_true_and_false_are_booleans),
 		cmocka_unit_test(every_error_names_file_and_line),
 		cmocka_unit_test(random_text_never_harms),
 		cmocka_unit_test(later_errors_find_their_line),

@@ -49,7 +49,7 @@ static const cyaml_schema_field_t fields[] = {
 	STRING(ledger, struct master_config, NEEDED),
 	CYAML_FIELD_MAPPING_PTR("tls", CYAML_FLAG_POINTER | OPTIONAL, struct master_config, tls,
 		tls_fields),
-	CYAML_FIELD_BOOL("insecure_loopback", OPTIONAL, struct master_config, insecure_loopback),
+	CONFIG_FIELD_BOOL("insecure_loopback", OPTIONAL, struct master_config, insecure_loopback),
 	CYAML_FIELD_SEQUENCE("sites", CYAML_FLAG_POINTER | OPTIONAL, struct master_config, sites,
 		&site_value, 0, 65536),
 	CYAML_FIELD_SEQUENCE("links", CYAML_FLAG_POINTER | OPTIONAL, struct master_config, links,

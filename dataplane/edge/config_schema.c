@@ -10,7 +10,7 @@
 	CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, 0,     \
 		CYAML_UNLIMITED)
 #define UINT_OPT(type, name)    CYAML_FIELD_UINT(#name, CYAML_FLAG_OPTIONAL, type, name)
-#define BOOL_OPT(type, name)    CYAML_FIELD_BOOL(#name, CYAML_FLAG_OPTIONAL, type, name)
+#define BOOL_OPT(type, name)    CONFIG_FIELD_BOOL(#name, CYAML_FLAG_OPTIONAL, type, name)
 #define MAP(type, name, fields) CYAML_FIELD_MAPPING(#name, CYAML_FLAG_DEFAULT, type, name, fields)
 #define MAP_OPT(type, name, fields)                                                                \
 	CYAML_FIELD_MAPPING(#name, CYAML_FLAG_OPTIONAL, type, name, fields)
