@@ -107,7 +107,7 @@ static uint32_t closing_add(struct sender *x, uint32_t id, uint8_t status)
 	if (i < CLOSING_MAX) {
 		x->n_closing++;
 	} else {
-		/* The most patient one gives way; sender_close_again() finds it if it still matters. */
+		/* The most patient one gives way; sender_close_again() finds it if need be. */
 		i = 0;
 		for (uint32_t j = 1; j < CLOSING_MAX; j++)
 			if (x->closing[j].tries > x->closing[i].tries)
