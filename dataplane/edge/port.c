@@ -242,6 +242,8 @@ struct port *port_create(const struct port_config *cfg, char *err, size_t err_le
 		goto err_free;
 	p->cfg.device = p->device.devargs;
 	p->guarded = p->device.kind == PORT_KIND_MEMIF;
+	if (p->device.memif_socket[0] != '\0')
+		port_memif_remove_stale_socket(p->device.memif_socket);
 	rc = probe(p, err, err_len);
 	if (rc != 0)
 		goto err_free;

@@ -20,6 +20,8 @@ enum {
 		11, /* 2048 frames: 25 ms at 1 Gbit/s while the other side is not scheduled */
 };
 
+#define MEMIF_SOCKET_DEFAULT "/run/memif.sock"
+
 static uint32_t round_up(uint32_t v, uint32_t step)
 {
 	return (v + step - 1) / step * step;
@@ -96,6 +98,25 @@ static long arg_number(struct port_device *d, const char *key, long fallback)
 	return end == v + len && n >= 0 ? n : -EINVAL;
 }
 
+/* Where a server listens. The driver listens in the abstract namespace unless told otherwise. */
+static int memif_socket(struct port_device *d, char *err, size_t err_len)
+{
+	size_t len = strlen(MEMIF_SOCKET_DEFAULT);
+	const char *path = arg_find(d->devargs, "socket", &len);
+
+	if (!arg_is(d->devargs, "socket-abstract", "no"))
+		return 0;
+	if (path == NULL)
+		path = MEMIF_SOCKET_DEFAULT;
+	if (len >= sizeof(d->memif_socket)) {
+		snprintf(err, err_len, "device %s: the socket's path is over %zu bytes", d->name,
+			sizeof(d->memif_socket) - 1);
+		return -EINVAL;
+	}
+	memcpy(d->memif_socket, path, len);
+	return 0;
+}
+
 static int parse_memif(const struct port_config *cfg, struct port_device *d, char *err,
 	size_t err_len)
 {
@@ -133,7 +154,7 @@ static int parse_memif(const struct port_config *cfg, struct port_device *d, cha
 		d->buffer_bytes = (uint16_t)bsize;
 	d->memif_client =
 		!arg_is(d->devargs, "role", "server") && !arg_is(d->devargs, "role", "master");
-	return 0;
+	return d->memif_client ? 0 : memif_socket(d, err, err_len);
 }
 
 static int parse_af_packet(const struct port_config *cfg, struct port_device *d, char *err,

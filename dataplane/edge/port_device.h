@@ -23,11 +23,14 @@ enum port_kind {
 	PORT_KIND_OTHER_VDEV,
 };
 
+enum { PORT_SOCKET_MAX = 108 }; /* as sun_path of unix(7) */
+
 struct port_device {
 	enum port_kind kind;
 	char name[PORT_NAME_MAX];      /* as ethdev knows it: "net_memif0", "0000:3b:00.0" */
 	char devargs[PORT_DEVICE_MAX]; /* with what was added */
 	bool memif_client;
+	char memif_socket[PORT_SOCKET_MAX]; /* of a server, if it is a file; else empty */
 	uint16_t buffer_bytes; /* a packet buffer must hold this much behind its headroom */
 };
 

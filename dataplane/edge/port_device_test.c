@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -51,6 +52,28 @@ static void memif_buffers_hold_a_whole_frame(void **state)
 	assert_int_equal(parse("net_memif0,bsize=4096", 1500, &d), 0);
 	assert_int_equal(d.buffer_bytes, 4096);
 	assert_true(d.memif_client);
+}
+
+static void the_socket_file_of_a_memif_server_is_known(void **state)
+{
+	struct port_device d;
+	char longer[200];
+
+	(void)state;
+	assert_int_equal(parse("net_memif0,role=server,socket=/a/b,socket-abstract=no", 1500, &d),
+		0);
+	assert_string_equal(d.memif_socket, "/a/b");
+	assert_int_equal(parse("net_memif0,role=server,socket-abstract=no", 1500, &d), 0);
+	assert_string_equal(d.memif_socket, "/run/memif.sock");
+	assert_int_equal(parse("net_memif0,role=server,socket=/a/b", 1500, &d), 0);
+	assert_string_equal(d.memif_socket, "");
+	assert_int_equal(parse("net_memif0,role=client,socket=/a/b,socket-abstract=no", 1500, &d),
+		0);
+	assert_string_equal(d.memif_socket, "");
+	snprintf(longer, sizeof(longer), "net_memif0,role=server,socket-abstract=no,socket=/%0120d",
+		0);
+	assert_int_equal(parse(longer, 1500, &d), -EINVAL);
+	assert_non_null(strstr(err, "socket"));
 }
 
 static void memif_that_would_corrupt_is_refused(void **state)
@@ -164,6 +187,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pci_addresses_are_recognized_in_both_forms),
 		cmocka_unit_test(memif_buffers_hold_a_whole_frame),
+		cmocka_unit_test(the_socket_file_of_a_memif_server_is_known),
 		cmocka_unit_test(memif_that_would_corrupt_is_refused),
 		cmocka_unit_test(memif_gets_the_configured_mac),
 		cmocka_unit_test(af_packet_frames_hold_the_mtu),

@@ -4,8 +4,14 @@
 #include <rte_alarm.h>
 #include <rte_ethdev.h>
 
+#include <errno.h>
 #include <semaphore.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
+#include <unistd.h>
 
 /*
  * A memif client connects once, when it is started, and that start fails while the server is not
@@ -99,4 +105,22 @@ void port_memif_close(struct port *p)
 	while (sem_wait(&c.done) != 0)
 		;
 	sem_destroy(&c.done);
+}
+
+void port_memif_remove_stale_socket(const char *path)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct stat st;
+	int fd;
+
+	if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return;
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", path);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	/* A bound socket refuses only before its listen() and after its process is gone. */
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 && errno == ECONNREFUSED)
+		unlink(path);
+	close(fd);
 }

@@ -36,3 +36,8 @@ struct port {
 int port_memif_client_start(struct port *p);
 /** Stop and close any memif port, on the interrupt thread. */
 void port_memif_close(struct port *p);
+/**
+ * Remove the socket file a server that was killed left behind, which would make the next one's
+ * bind() fail. Only a socket that nobody listens on.
+ */
+void port_memif_remove_stale_socket(const char *path);
