@@ -158,6 +158,8 @@ int cmd_site_add(struct ctl *ctl)
 	req.label = (char *)ctl_option(ctl, "label");
 	if (cap != NULL && units_parse_rate(cap, &req.cap_bps, err, sizeof(err)) != 0)
 		return ctl_fail(CTL_USAGE, "--cap: %s", err);
+	if (cap != NULL && req.cap_bps == 0)
+		return ctl_fail(CTL_USAGE, "--cap: 0 would mean no cap; leave it out");
 	req.has_cap_bps = cap != NULL;
 	return call(ctl, &req, on_sites);
 }

@@ -23,7 +23,7 @@ const struct ctl_option ctl_global_options[] = {
 
 static const struct ctl_option site_add[] = {
 	{ "label", "TEXT", 0, "sites with one label are near each other" },
-	{ "cap", "RATE", 0, "what the site may send and receive, like 10G" },
+	{ "cap", "RATE", 0, "at most, for each link of the site, like 10G" },
 	END,
 };
 

@@ -119,7 +119,7 @@ void sites_configure(struct master *m);
 void sites_free(struct master *m);
 /** A connected edge of the site, for orderbook_plan(); ctx is the master. */
 const char *sites_edge(void *ctx, const char *site);
-/** Cap from site to site: of the link, else the lower one of both sites; 0: none. */
+/** Cap from site to site: the lowest of both sites' and the link's; 0: none. */
 uint64_t sites_cap(struct master *m, const char *from, const char *to);
 
 /* ---- clients.c ---- */

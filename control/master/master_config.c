@@ -84,6 +84,20 @@ static const struct master_site_config *find_site(const struct master_config *cf
 	return NULL;
 }
 
+static int check_cap(const char *cap, uint64_t *cap_bps, const char *path, const char *where,
+	char *err, size_t err_len)
+{
+	char why[200];
+
+	if (cap == NULL)
+		return 0;
+	if (units_parse_rate(cap, cap_bps, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, where, "%s", why);
+	if (*cap_bps == 0)
+		return config_fail(err, err_len, path, where, "0 would mean no cap; leave it out");
+	return 0;
+}
+
 static int check_sites(struct master_config *cfg, const char *path, char *err, size_t err_len)
 {
 	char where[64], why[200];
@@ -98,8 +112,8 @@ static int check_sites(struct master_config *cfg, const char *path, char *err, s
 			return config_fail(err, err_len, path, where, "site %s is listed twice",
 				s->name);
 		snprintf(where, sizeof(where), "sites[%u].cap", i);
-		if (s->cap != NULL && units_parse_rate(s->cap, &s->cap_bps, why, sizeof(why)) != 0)
-			return config_fail(err, err_len, path, where, "%s", why);
+		if (check_cap(s->cap, &s->cap_bps, path, where, err, err_len) != 0)
+			return -EINVAL;
 	}
 	return 0;
 }
@@ -121,8 +135,8 @@ static int check_links(struct master_config *cfg, const char *path, char *err, s
 			return config_fail(err, err_len, path, where,
 				"a link joins two different sites");
 		snprintf(where, sizeof(where), "links[%u].cap", i);
-		if (l->cap != NULL && units_parse_rate(l->cap, &l->cap_bps, why, sizeof(why)) != 0)
-			return config_fail(err, err_len, path, where, "%s", why);
+		if (check_cap(l->cap, &l->cap_bps, path, where, err, err_len) != 0)
+			return -EINVAL;
 	}
 	return 0;
 }

@@ -20,7 +20,8 @@
  *   keep_finished: 7d           # how long finished orders can be looked up
  *   log_level: info
  *
- * Caps are bits per second on the line, 0 or absent: no cap of the master.
+ * Caps are bits per second on the line; absent: no cap of the master. The lowest of the caps of
+ * both sites and of the link counts.
  */
 
 struct master_site_config {

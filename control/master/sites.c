@@ -172,20 +172,21 @@ const char *sites_edge(void *ctx, const char *site)
 	return NULL;
 }
 
+static uint64_t lower_cap(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
 uint64_t sites_cap(struct master *m, const char *from, const char *to)
 {
 	const struct site *a = site_find(m, from), *b = site_find(m, to);
-	uint64_t cap = 0;
+	uint64_t cap = lower_cap(a != NULL ? a->cap_bps : 0, b != NULL ? b->cap_bps : 0);
 
 	for (unsigned int i = 0; i < m->cfg->links_count; i++) {
 		const struct master_link_config *l = &m->cfg->links[i];
 
 		if (strcmp(l->from, from) == 0 && strcmp(l->to, to) == 0)
-			return l->cap_bps;
+			cap = lower_cap(cap, l->cap_bps);
 	}
-	if (a != NULL)
-		cap = a->cap_bps;
-	if (b != NULL && b->cap_bps != 0 && (cap == 0 || b->cap_bps < cap))
-		cap = b->cap_bps;
 	return cap;
 }
