@@ -44,8 +44,11 @@ bad_edge "a site's name" 's/^site: a/site: "A b"/' 1:
 bad_edge "a wrong unit" 's/^cap: .*/cap: 1parsec/' '[0-9]+:.*parsec'
 bad_edge "a pool without a size" '/^    size:/d' '[4-6]:.*size'
 bad_edge "an address without prefix" 's,10.66.0.1/24,10.66.0.1,' '10:.*prefix'
+bad_edge "a misspelled boolean" 's/create: true/create: tru/' '[5-7]:.*create'
+bad_edge "a boolean that would turn TLS off" '$a insecure_loopback: fals' '[0-9]+:.*insecure_loopback'
 bad_edge "broken YAML" 's/^port:/port: {/' '[0-9]+:'
 bad_master "a misspelled key of the master" 's/^ledger:/pledger:/' 2:
+bad_master "a misspelled boolean of the master" '$a insecure_loopback: fals' '[0-9]+:.*insecure_loopback'
 bad_master "a site listed twice" 's/- name: b/- name: a/' '[0-9]+:.*twice'
 bad_master "a report interval without unit" 's/200ms/200/' '3:'
 sed -e 's/net_memif0,/net_bogus0,/' -e 's,/a.pool,/none.pool,' "$LAB_DIR/a.yaml" >"$LAB_DIR/bad.yaml"

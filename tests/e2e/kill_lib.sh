@@ -17,12 +17,12 @@ kill_begin() {
 	lab_up
 }
 
-# kill_order NAME: submit, and wait until half is across.
+# kill_order NAME: submit, and wait until a third is across; the rest leaves time to kill before it ends.
 kill_order() {
 	lab_put "$1" --model "$1" --objects $KILL_OBJECTS
 	sent_before=$(sent_bytes)
 	lab_submit "$1"
-	until_true 25 order_passed "$ORDER" $((KILL_BYTES / 2)) || die "the transfer does not proceed"
+	until_true 25 order_passed "$ORDER" $((KILL_BYTES / 3)) || die "the transfer does not proceed"
 	check_py "$1: still running when the kill comes" 'r["state"] == "running"' \
 		r="$(order_json "$ORDER")"
 }

@@ -23,7 +23,8 @@ LAB_POOL_A=512M
 LAB_POOL_B=512M
 LAB_DRAIN=10s
 LAB_EDGE_YAML=${LAB_EDGE_YAML:-} # more lines for both edges
-LAB_SLOW=${LAB_SLOW:-1} # multiplies limits of waits, for slow machines
+# Multiplies limits of waits. They are for what never comes, so that a busy machine does not matter.
+LAB_SLOW=${LAB_SLOW:-3}
 
 # The system's: one that a version manager wraps takes half a second to start.
 LAB_PYTHON=/usr/bin/python3
