@@ -173,8 +173,8 @@ lint: $(PACKET_PATH:%=$(BUILD)/obj/%) ## format, spelling, layering and other ru
 	$(Q)tools/dev/lint_selftest.sh
 	$(Q)tools/dev/lint.py $(PACKET_PATH:%=--packet-path $(BUILD)/obj/%)
 
-check-commits: ## titles and bodies of RANGE=origin/main.. (default: all)
-	$(Q)tools/dev/check-commits.sh $(RANGE)
+check-commits: ## titles and bodies of the commits after BASE (origin/main)
+	$(Q)tools/dev/check-commits.sh $(or $(BASE),$(RANGE),origin/main)
 
 format: ## clang-format every C file in place
 	$(Q)git ls-files '*.c' '*.h' | xargs -r clang-format-14 -i
@@ -196,6 +196,10 @@ install: all ## DESTDIR and prefix as usual
 	for page in $(wildcard doc/man/*.[1-8]); do install -m 644 -D $$page \
 		$(DESTDIR)$(prefix)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 
+deb: ## Debian packages of what is committed, into build/deb/
+	$(Q)tools/dev/deps.sh build package
+	$(Q)BUILD=$(BUILD) tools/dev/deb.sh
+
 clean: ## remove what was built
 	rm -rf build build-asan build-fuzz $(BUILD)
 
@@ -203,7 +207,7 @@ help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 .PHONY: all demo check unit sim-check soak sim-report mutants e2e fuzz fuzzers lint check-commits \
-	format asan deps install clean help FORCE
+	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------
 
