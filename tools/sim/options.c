@@ -290,6 +290,19 @@ static int flag_parse(struct sim_options *o, const char *name)
 	return 0;
 }
 
+static bool is_valued(const char *name)
+{
+	static const char *const texts[] = { "cross", "class", "profile", "csv", "plot" };
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (strcmp(texts[i], name) == 0)
+			return true;
+	for (int i = 0; i < OPT_COUNT; i++)
+		if (strcmp(numbers[i].name, name) == 0)
+			return true;
+	return link_config_is_option(name);
+}
+
 /* A list given for the feedback direction replaces the one it would share. */
 static void feedback_list(struct link_config *fb, const char *name, struct seen *seen)
 {
@@ -335,6 +348,10 @@ static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, i
 		if (flag_parse(o, name) == 0)
 			continue;
 		fb = strncmp(name, "fb-", 3) == 0;
+		if (!is_valued(fb ? name + 3 : name)) {
+			snprintf(errbuf, errlen, "unknown option --%s; see --help", name);
+			return -EINVAL;
+		}
 		value = argv[++i];
 		if (!value) {
 			snprintf(errbuf, errlen, "--%s needs a value", name);

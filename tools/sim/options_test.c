@@ -76,6 +76,12 @@ static void bad_input_is_named(void **state)
 		assert_int_equal(parse(bad[i]), -EINVAL);
 		assert_true(strlen(error) > 10);
 	}
+	assert_int_equal(parse("--bogus"), -EINVAL);
+	assert_string_equal(error, "unknown option --bogus; see --help");
+	assert_int_equal(parse("--fb-bogus"), -EINVAL);
+	assert_string_equal(error, "unknown option --fb-bogus; see --help");
+	assert_int_equal(parse("--mib"), -EINVAL);
+	assert_string_equal(error, "--mib needs a value");
 }
 
 static void random_plans_differ_by_seed_only(void **state)
