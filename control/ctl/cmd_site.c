@@ -53,6 +53,11 @@ static json_t *edges_json(const Strait__Reply *r)
 	return list;
 }
 
+static const char *edge_state(const Strait__EdgeInfo *e)
+{
+	return e->connected ? "connected" : e->refused != NULL ? "refused" : "gone";
+}
+
 static void print_edges(const Strait__Reply *r)
 {
 	static const char *const columns[] = { "SITE", "EDGE", "STATE", "SINCE", ">LINKS UP",
@@ -68,7 +73,7 @@ static void print_edges(const Strait__Reply *r)
 			up += e->report->links[k]->up;
 		table_cell(t, "%s", e->site);
 		table_cell(t, "%s", e->name);
-		table_cell(t, "%s", e->connected ? "connected" : "gone");
+		table_cell(t, "%s", edge_state(e));
 		table_cell(t, "%s",
 			print_time(e->connected ? e->connected_since_ms : e->last_seen_ms, when));
 		table_cell(t, "%zu/%zu", up, n);
@@ -76,6 +81,10 @@ static void print_edges(const Strait__Reply *r)
 		table_cell(t, "%s", e->program != NULL ? e->program : "-");
 	}
 	table_print(t);
+	for (size_t i = 0; i < r->n_edges; i++)
+		if (r->edges[i]->refused != NULL)
+			printf("REFUSED %s/%s: %s\n", r->edges[i]->site, r->edges[i]->name,
+				r->edges[i]->refused);
 }
 
 struct sink {
@@ -195,10 +204,12 @@ static void print_edge(const Strait__EdgeInfo *e)
 	char since[TIME_TEXT_MAX], used[UNITS_TEXT_MAX], all[UNITS_TEXT_MAX], title[200];
 
 	printf("edge        %s/%s\n", e->site, e->name);
-	printf("state       %s since %s\n", e->connected ? "connected" : "gone",
+	printf("state       %s since %s\n", edge_state(e),
 		print_time(e->connected ? e->connected_since_ms : e->last_seen_ms, since));
 	printf("management  %s\n", e->mgmt_address != NULL ? e->mgmt_address : "-");
 	printf("program     %s\n", e->program != NULL ? e->program : "-");
+	if (e->refused != NULL)
+		printf("refused     %s\n", e->refused);
 	if (e->report == NULL)
 		return;
 	if (e->report->pool != NULL)

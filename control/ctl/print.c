@@ -218,6 +218,8 @@ json_t *json_edge(const Strait__EdgeInfo *e)
 	if (e->has_connected_since_ms)
 		put_number(o, "connected_since_ms", e->connected_since_ms);
 	put_number(o, "last_seen_ms", e->last_seen_ms);
+	if (e->refused != NULL)
+		put_text(o, "refused", e->refused);
 	for (size_t i = 0; e->report != NULL && i < e->report->n_links; i++)
 		json_array_append_new(links, json_link(e->report->links[i]));
 	json_object_set_new(o, "links", links);

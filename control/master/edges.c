@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,35 +196,67 @@ void edges_failover(struct master *m)
  * ------------------------------------------------------------------------------------
  */
 
-static int check_register(struct client *c, const Strait__EdgeRegister *msg)
+static int refuse(char *why, size_t len, int err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int refuse(char *why, size_t len, int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, len, fmt, ap);
+	va_end(ap);
+	return -err;
+}
+
+/* 0, or -errno and why for the edge and for the log. */
+static int check_register(const struct client *c, const Strait__EdgeRegister *msg, char *why,
+	size_t len)
 {
 	const struct rpc_identity *id = rpc_peer(c->conn);
 	struct master *m = c->master;
 
 	if (c->edge != NULL)
-		return rpc_fail(c->conn, EPROTO, "registered already");
+		return refuse(why, len, EPROTO, "registered already");
 	if (msg->version != MASTER_VERSION)
-		return rpc_fail(c->conn, EPROTONOSUPPORT,
+		return refuse(why, len, EPROTONOSUPPORT,
 			"control protocol version %u, this master speaks %d", msg->version,
 			MASTER_VERSION);
 	if (strcmp(msg->site, id->site) != 0 || strcmp(msg->edge, id->name) != 0)
-		return rpc_fail(c->conn, EACCES,
+		return refuse(why, len, EACCES,
 			"the edge says it is %.63s of site %.63s, its certificate %s of site %s",
 			msg->edge, msg->site, id->name, id->site);
 	if (site_find(m, msg->site) == NULL)
-		return rpc_fail(c->conn, ENOENT,
+		return refuse(why, len, ENOENT,
 			"site %s is not known to this master: add it with straitctl site add %s",
 			msg->site, msg->site);
-	if (msg->boot_id.len != 16 || strchr(msg->mgmt_address, ':') == NULL ||
+	if (msg->boot_id.len != sizeof(c->edge->boot_id) ||
+		strchr(msg->mgmt_address, ':') == NULL ||
 		strlen(msg->mgmt_address) >= sizeof(c->edge->mgmt_address))
-		return rpc_fail(c->conn, EINVAL, "malformed registration");
+		return refuse(why, len, EINVAL, "malformed registration");
 	if (msg->highest_term > m->term)
-		return rpc_fail(c->conn, ESTALE,
+		return refuse(why, len, ESTALE,
 			"this edge has obeyed a master of term %" PRIu64 ", ours is %" PRIu64
 			": our ledger is an old copy or another master is in charge; if this one "
 			"shall be, start it once with --min-term %" PRIu64,
 			msg->highest_term, m->term, msg->highest_term + 1);
 	return 0;
+}
+
+/*
+ * For `straitctl status`. Of edges never heard of only those that this master is too old for are
+ * kept: they are why a site has no edge after a ledger was lost.
+ */
+static void remember_refusal(const struct client *c, int err, const char *why)
+{
+	const struct rpc_identity *id = rpc_peer(c->conn);
+	struct edge *e = err == -ESTALE ? edge_put(c->master, id->site, id->name)
+					: edge_find(c->master, id->site, id->name);
+
+	if (e == NULL)
+		return;
+	snprintf(e->refused, sizeof(e->refused), "%s", why);
+	e->refused_ms = clock_unix_ms();
 }
 
 static void remember_edge(struct master *m, const struct edge *e)
@@ -239,12 +272,14 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	Strait__EdgeAccept accept = STRAIT__EDGE_ACCEPT__INIT;
 	struct master *m = c->master;
 	struct edge *e;
-	int rc = check_register(c, msg);
+	char why[256];
+	int rc = check_register(c, msg, why, sizeof(why));
 
 	if (rc != 0) {
-		log_warn("master", "edge refused peer=%s site=%.63s edge=%.63s error=%s",
-			rpc_peer_address(c->conn), msg->site, msg->edge, strerror(-rc));
-		return rc;
+		log_warn("master", "edge refused peer=%s site=%.63s edge=%.63s reason=%s",
+			rpc_peer_address(c->conn), msg->site, msg->edge, why);
+		remember_refusal(c, rc, why);
+		return rpc_fail(c->conn, -rc, "%s", why);
 	}
 	e = edge_put(m, msg->site, msg->edge);
 	if (e == NULL)
@@ -259,6 +294,7 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	}
 	e->client = c;
 	c->edge = e;
+	e->refused[0] = '\0';
 	e->since_ms = e->last_seen_ms = clock_unix_ms();
 	snprintf(e->mgmt_address, sizeof(e->mgmt_address), "%s", msg->mgmt_address);
 	snprintf(e->program, sizeof(e->program), "%s", msg->program != NULL ? msg->program : "");

@@ -31,6 +31,7 @@ enum {
 	MASTER_TICK_MS = 100,        /* deadlines and retries */
 	MASTER_WATCH_MS = 500,       /* between replies to ORDER_WATCH */
 	MASTER_EDGE_LOST_MS = 60000, /* then another edge of the site takes over */
+	MASTER_REFUSED_MS = 300000,  /* a refused edge tries again more often than that */
 	MASTER_ORDERS_LIVE_MAX = 65536,
 	MASTER_VERSION = 1, /* of the control protocol */
 };
@@ -53,6 +54,9 @@ struct edge {
 	struct client *client; /* NULL: not connected */
 	uint64_t since_ms, last_seen_ms, down_ns;
 	Strait__EdgeReport *report; /* NULL: none yet */
+	uint8_t boot_id[16];        /* of the process that registered last */
+	char refused[256];          /* why its last registration was; "": it was not */
+	uint64_t refused_ms;
 };
 
 /* A result message whose acknowledgement waits for the commit. */

@@ -569,6 +569,8 @@ static void wrong_registrations_are_refused(void **state)
 	w->a.highest_term = 1000;
 	rpc_close(w->a.conn);
 	RUN_UNTIL(w, strstr(w->a.text, "--min-term 1001") != NULL);
+	RUN_UNTIL(w, ask(w, STRAIT__REQUEST__VERB__EDGE_SHOW, 0, "a/edge-a")->n_edges == 1);
+	assert_non_null(strstr(w->op.last->edges[0]->refused, "term 1000"));
 	w->a.highest_term = 0;
 	w->a.site = "b"; /* its certificate says a */
 	RUN_UNTIL(w, strstr(w->a.text, "its certificate") != NULL);
@@ -581,6 +583,7 @@ static void wrong_registrations_are_refused(void **state)
 	RUN_UNTIL(w, strstr(w->b.text, "straitctl site add z") != NULL);
 	w->b.stay_away = true;
 	RUN_UNTIL(w, w->a.accepted > 0);
+	assert_null(ask(w, STRAIT__REQUEST__VERB__EDGE_SHOW, 0, "a/edge-a")->edges[0]->refused);
 }
 
 static void newer_connection_of_an_edge_wins(void **state)

@@ -64,6 +64,7 @@ void view_fini(struct view *v)
 		free(v->reply.edges[i]->name);
 		free(v->reply.edges[i]->mgmt_address);
 		free(v->reply.edges[i]->program);
+		free(v->reply.edges[i]->refused);
 		free(v->reply.edges[i]); /* its report belongs to the edge */
 	}
 	for (size_t i = 0; i < v->reply.n_counters; i++) {
@@ -270,6 +271,8 @@ void view_edge(struct view *v, const struct edge *e)
 	out->connected_since_ms = e->since_ms;
 	out->has_last_seen_ms = e->last_seen_ms != 0;
 	out->last_seen_ms = out->connected ? clock_unix_ms() : e->last_seen_ms;
+	if (e->refused[0] != '\0' && clock_unix_ms() - e->refused_ms < MASTER_REFUSED_MS)
+		out->refused = dup(v, e->refused);
 	out->report = e->report;
 }
 
