@@ -138,15 +138,27 @@ static int set_log_level(const char *text)
 
 /*
  * After the start, because --log-level works backwards for drivers that are loaded by it: the
- * first match wins. A memif client tries to connect again and again; its complaint each time says
- * nothing new.
+ * first match wins.
+ *
+ * memif warns at every start that it cannot share memory with secondary processes, of which we
+ * have none; so only its errors are shown, unless more than notices is asked for. (A client port,
+ * which fails to connect again and again, silences those too.)
  */
 static int set_log_levels(const char *wanted)
 {
+	bool named = wanted != NULL && strchr(wanted, ':') != NULL;
+	int general, ret = 0;
+
 	rte_log_set_global_level(RTE_LOG_DEBUG);
 	rte_log_set_level_pattern("*", RTE_LOG_NOTICE);
-	rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_CRIT);
-	return wanted != NULL ? set_log_level(wanted) : 0;
+	if (wanted != NULL && !named)
+		ret = set_log_level(wanted);
+	general = rte_log_get_level(RTE_LOGTYPE_EAL);
+	if (general == RTE_LOG_NOTICE || general == RTE_LOG_WARNING)
+		rte_log_set_level_pattern("pmd.net.memif", RTE_LOG_ERR);
+	if (named)
+		ret = set_log_level(wanted);
+	return ret;
 }
 
 /* The last lines of what the EAL said, most telling last: "cause: consequence". */

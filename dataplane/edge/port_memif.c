@@ -3,6 +3,7 @@
 
 #include <rte_alarm.h>
 #include <rte_ethdev.h>
+#include <rte_log.h>
 
 #include <errno.h>
 #include <semaphore.h>
@@ -72,6 +73,11 @@ static void reconnect_cb(void *arg)
 
 int port_memif_client_start(struct port *p)
 {
+	int log = rte_log_register("pmd.net.memif");
+
+	/* Each attempt without a server is an error to the driver, which says nothing new. */
+	if (log >= 0 && rte_log_get_level((uint32_t)log) == RTE_LOG_ERR)
+		rte_log_set_level((uint32_t)log, RTE_LOG_CRIT);
 	p->memif_stopped = true;
 	atomic_store(&p->guard.closed, true);
 	return rte_eal_alarm_set(1, reconnect_cb, p);

@@ -17,6 +17,8 @@ LAB_WAN=(--rate-gbps 0.4 --rtt-ms 40 --loss 0.01 --ge 0.005,8 --reorder 0.02,5 -
 	--corrupt 0.002 --inject-forged 200)
 lab_configure
 lab_up
+check "DPDK does not complain at a start without errors" \
+	bash -c "! grep -v -e '^2' -e '^ready' '$LAB_DIR/log/edge-a.err'"
 echo "running as $(id -un), pools in $LAB_SHM"
 
 # 2 MiB as an 8B model has them, ranks of 256 KiB, and small odd ones that share symbols.
