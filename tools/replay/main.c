@@ -15,6 +15,11 @@
 
 enum { EXIT_USAGE = 2 };
 
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static int run_put(const struct replay_options *o, char *err, size_t err_len)
 {
 	/* With the manifest on stdout, figures go where they do not disturb. */
@@ -33,10 +38,10 @@ static int run_put(const struct replay_options *o, char *err, size_t err_len)
 			r.evictions, r.seconds);
 	else
 		fprintf(out,
-			"put %" PRIu64 " objects, %s, of %" PRIu64 " requests (%" PRIu64
+			"put %" PRIu64 " object%s, %s, of %" PRIu64 " request%s (%" PRIu64
 			" of %" PRIu64 " blocks reused) in %.1f s, %s/s\n",
-			r.objects, units_format_bytes(r.bytes, bytes), r.requests, r.reused_blocks,
-			r.blocks, r.seconds,
+			r.objects, plural(r.objects), units_format_bytes(r.bytes, bytes),
+			r.requests, plural(r.requests), r.reused_blocks, r.blocks, r.seconds,
 			units_format_bytes((uint64_t)((double)r.bytes / r.seconds), rate));
 	return EXIT_SUCCESS;
 }

@@ -26,6 +26,7 @@ enum {
 	OPT_TP,
 	OPT_OBJECTS,
 	OPT_BYTES,
+	OPT_BLOCKS_PER_REQUEST,
 	OPT_POOL,
 	OPT_CREATE,
 	OPT_MANIFEST,
@@ -63,6 +64,7 @@ static const char usage[] =
 	"  --tp N               tensor-parallel ranks, one object each (1)\n"
 	"  --objects N          at most N objects\n"
 	"  --bytes N            at most N bytes of objects\n"
+	"  --blocks-per-request N  only the first N blocks of each request\n"
 	"\n"
 	"Pool:\n"
 	"  --pool FILE          the site's pool\n"
@@ -86,6 +88,7 @@ static const struct option longs[] = {
 	{ "tp", required_argument, NULL, OPT_TP },
 	{ "objects", required_argument, NULL, OPT_OBJECTS },
 	{ "bytes", required_argument, NULL, OPT_BYTES },
+	{ "blocks-per-request", required_argument, NULL, OPT_BLOCKS_PER_REQUEST },
 	{ "pool", required_argument, NULL, OPT_POOL },
 	{ "create", required_argument, NULL, OPT_CREATE },
 	{ "manifest", required_argument, NULL, OPT_MANIFEST },
@@ -154,6 +157,9 @@ static int one_parse(struct replay_options *o, int opt, const char *name, const 
 		break;
 	case OPT_OBJECTS:
 		ret = count_parse(name, arg, UINT64_MAX, &o->objects, err, err_len);
+		break;
+	case OPT_BLOCKS_PER_REQUEST:
+		ret = count_parse(name, arg, UINT64_MAX, &o->blocks_per_request, err, err_len);
 		break;
 	case OPT_BLOCK_TOKENS:
 		ret = count_parse(name, arg, REPLAY_TRACE_BLOCK_TOKENS, &v, err, err_len);
@@ -264,7 +270,8 @@ int replay_options_parse(struct replay_options *o, int argc, char **argv, char *
 		.tp = 1,
 		.bytes_per_block = 2 << 20,
 		.objects = UINT64_MAX,
-		.bytes = UINT64_MAX };
+		.bytes = UINT64_MAX,
+		.blocks_per_request = UINT64_MAX };
 	if (argc > 1 && argv[1][0] != '-') {
 		if (!verb_parse(argv[1], &o->verb)) {
 			snprintf(err, err_len, "\"%s\" is not put, verify, keys or trace", argv[1]);

@@ -18,8 +18,8 @@ struct replay_options {
 	/* what becomes of them */
 	const char *model;
 	uint32_t block_tokens, tp;
-	uint64_t bytes_per_block; /* of all ranks together, scale applied */
-	uint64_t objects, bytes;  /* limits; UINT64_MAX: none */
+	uint64_t bytes_per_block;                    /* of all ranks together, scale applied */
+	uint64_t objects, bytes, blocks_per_request; /* limits; UINT64_MAX: none */
 	/* where it goes */
 	const char *pool, *manifest;
 	uint64_t create_bytes; /* 0: the pool exists */

@@ -37,6 +37,7 @@ static int setup(void **state)
 		.bytes_per_block = 70001,
 		.objects = 40,
 		.bytes = UINT64_MAX,
+		.blocks_per_request = UINT64_MAX,
 		.pool = dir.file,
 		.manifest = manifest,
 		.create_bytes = 8 << 20 };

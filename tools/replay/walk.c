@@ -102,15 +102,21 @@ static int request_tell(struct walk *w, const struct replay_request *req)
 {
 	uint32_t per_id = REPLAY_TRACE_BLOCK_TOKENS / w->o->block_tokens;
 	uint64_t blocks = req->input_tokens / w->o->block_tokens;
+	uint64_t told_before = w->totals->blocks;
 	struct replay_chain chain;
 	int ret = 0;
 
+	if (blocks > w->o->blocks_per_request)
+		blocks = w->o->blocks_per_request;
 	replay_chain_init(&chain);
 	for (uint64_t i = 0; i < blocks && !w->full && ret == 0; i++) {
 		ret = replay_chain_next(&chain, req->ids[i / per_id], (uint32_t)(i % per_id));
 		if (ret == 0)
 			ret = block_tell(w, chain.hash);
 	}
+	/* One that found the limits reached has no part in what was told. */
+	if (!w->full || w->totals->blocks > told_before)
+		w->totals->requests++;
 	return ret;
 }
 
@@ -137,7 +143,6 @@ int replay_walk(const struct replay_options *o, replay_object_cb cb, void *ctx,
 		ret = replay_trace_next(t, &req, err, err_len);
 		if (ret <= 0)
 			break;
-		totals->requests++;
 		ret = request_tell(&w, &req);
 		if (ret == -ENOMEM || ret == -EIO)
 			snprintf(err, err_len, "%s", strerror(-ret));

@@ -62,7 +62,8 @@ static struct replay_options defaults(void)
 		.tp = 1,
 		.bytes_per_block = 1000,
 		.objects = UINT64_MAX,
-		.bytes = UINT64_MAX };
+		.bytes = UINT64_MAX,
+		.blocks_per_request = UINT64_MAX };
 }
 
 static void whole_blocks_become_objects_and_shared_ones_only_once(void **state)
@@ -112,6 +113,7 @@ static void limits_stop_before_a_block_that_would_pass_them(void **state)
 	o.objects = 11;
 	assert_int_equal(walk(o, 0), 0);
 	assert_int_equal(totals.objects, 8);
+	assert_int_equal(totals.requests, 1);
 	o.objects = UINT64_MAX;
 	o.bytes = 2999;
 	assert_int_equal(walk(o, 0), 0);
@@ -120,6 +122,24 @@ static void limits_stop_before_a_block_that_would_pass_them(void **state)
 	o.bytes = 999;
 	assert_int_equal(walk(o, 0), 0);
 	assert_int_equal(totals.objects, 0);
+	assert_int_equal(totals.requests, 0);
+}
+
+static void only_the_first_blocks_of_each_request_if_so_told(void **state)
+{
+	struct replay_options o = defaults();
+
+	(void)state;
+	o.blocks_per_request = 34;
+	assert_int_equal(walk(o, 0), 0);
+	assert_int_equal(totals.requests, 2);
+	assert_int_equal(totals.blocks, 2 * 34);
+	assert_int_equal(totals.reused_blocks, 32);
+	assert_int_equal(totals.objects, 34 + 2);
+	/* The limit is reached when the second request begins to differ. */
+	o.objects = 34;
+	assert_int_equal(walk(o, 0), 0);
+	assert_int_equal(totals.objects, 34);
 }
 
 static void a_callback_can_end_the_walk(void **state)
@@ -164,6 +184,7 @@ int main(void)
 		cmocka_unit_test(whole_blocks_become_objects_and_shared_ones_only_once),
 		cmocka_unit_test(keys_have_the_form_of_the_connector),
 		cmocka_unit_test(limits_stop_before_a_block_that_would_pass_them),
+		cmocka_unit_test(only_the_first_blocks_of_each_request_if_so_told),
 		cmocka_unit_test(a_callback_can_end_the_walk),
 		cmocka_unit_test(values_follow_from_key_and_length),
 		cmocka_unit_test(hashes_are_sha256),
