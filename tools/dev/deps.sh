@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Installs the Debian packages of the named groups (build, test) that are missing; touches nothing
-# when none is. Needs only bash and dpkg, so it can be the first thing run on a fresh machine.
+# Installs the Debian packages of the named groups (build, test, package) that are missing; touches
+# nothing when none is. Needs only bash and dpkg, so it can be the first thing run on a fresh
+# machine.
 set -euo pipefail
 
 list=$(dirname "$0")/packages.txt
