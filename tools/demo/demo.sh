@@ -9,20 +9,58 @@
 #   RTT_MS=60        round trip                TRACE=FILE       Mooncake request trace
 #   KEEP=1           keep logs and configuration
 #
+# Objects come from the first blocks of many requests, so that later requests share blocks of earlier
+# ones, as conversations do.
+#
 # Exit status: 0 if every object was read back at site B with the bytes the generator made, at least
-# one block was decoded by rows, at least one forged packet was dropped, and the emulator kept time.
-# Where it did not, the run is void and repeated, the last time at half the rate.
+# one block was decoded by rows (if packets were lost), at least one forged packet was dropped (if
+# there were any), and the emulator kept time; 1 if not; 2 if it was called wrongly. Where the
+# emulator did not keep time, the run is void and repeated, the last time at half the rate.
 set -uo pipefail
 # shellcheck source=tests/e2e/lib.sh
 . "$(dirname "$0")/../../tests/e2e/lib.sh"
 
 MIB=${MIB:-1280} RATE_GBPS=${RATE_GBPS:-1} RTT_MS=${RTT_MS:-60} LOSS=${LOSS:-0.01}
 FORGED_PPS=${FORGED_PPS:-200}
-TRACE=${TRACE:-../shared/data/conversation_trace.jsonl}
 LAB_KEEP=${KEEP:-}
-LAB_CAP=${RATE_GBPS}Gbit
 OBJECT_MIB=2 # a block of 16 tokens of an 8B model
+BLOCKS=64    # of each request
 VOID=9       # exit status of an attempt that says nothing
+
+usage() {
+	printf 'demo: %s\n' "$1" >&2
+	exit 2
+}
+# number NAME MIN MAX WHAT: the variable NAME is a decimal number within bounds.
+number() {
+	[[ ${!1} =~ ^[0-9]{1,9}(\.[0-9]{1,9})?$ ]] &&
+		awk -v v="${!1}" -v min="$2" -v max="$3" 'BEGIN { exit !(v >= min && v <= max) }' ||
+		usage "$1='${!1}': expected $4, from $2 to $3"
+}
+whole() {
+	[[ ${!1} != *.* ]] || usage "$1='${!1}': expected $4, from $2 to $3"
+	number "$@"
+	printf -v "$1" %d "$((10#${!1}))"
+}
+whole MIB 16 1048576 "a whole number of MiB"
+number RATE_GBPS 0.01 100 "Gbit/s"
+number RTT_MS 0 10000 "milliseconds"
+number LOSS 0 0.5 "a share of the packets"
+whole FORGED_PPS 0 100000 "packets a second"
+
+SOURCE=(--synthetic) source_name="a generated trace"
+if [ -n "${TRACE:-}" ]; then
+	[ -f "$TRACE" ] && [ -r "$TRACE" ] || usage "TRACE='$TRACE': not a file that can be read"
+	[ -s "$TRACE" ] || usage "TRACE='$TRACE': the file is empty"
+elif [ -r ../shared/data/conversation_trace.jsonl ]; then
+	TRACE=../shared/data/conversation_trace.jsonl
+fi
+if [ -n "${TRACE:-}" ]; then SOURCE=(--trace "$TRACE") source_name=${TRACE##*/}; fi
+SOURCE+=(--requests 100000 --blocks-per-request "$BLOCKS")
+keys=$("$LAB_BIN/strait-replay" keys "${SOURCE[@]}" --objects $((MIB / OBJECT_MIB)) 2>&1) ||
+	usage "TRACE: ${keys##*strait-replay: }"
+[ -n "$keys" ] || usage "TRACE='${TRACE:-}': no request in it fills a block of 16 tokens"
+LAB_CAP=${RATE_GBPS}Gbit
 
 if [ -t 1 ] && [ "${TERM:-dumb}" != dumb ]; then
 	bold=$'\e[1m' dim=$'\e[2m' red=$'\e[31m' cyan=$'\e[36m' off=$'\e[0m'
@@ -67,6 +105,8 @@ picture() {
 		          |                                                     |
 		          +--- mutual TLS --- strait-master --- mutual TLS -----+
 
+		  KVCache of the first $BLOCKS blocks of each request of $source_name
+
 	TEXT
 }
 
@@ -92,8 +132,7 @@ choose_size() {
 }
 
 ship() {
-	local source=(--synthetic) kind="a generated trace" put verify name
-	if [ -r "$TRACE" ]; then source=(--trace "$TRACE") kind="${TRACE##*/}"; fi
+	local put verify name
 
 	step "certificates"
 	lab_configure
@@ -106,11 +145,12 @@ ship() {
 	stepped "strait-wan, strait-master, 2 x strait-edge"
 
 	step "objects into pool a"
-	put=$(replay put --pool "$LAB_A" --manifest "$LAB_DIR/manifest" --json "${source[@]}" \
-		--objects $((MIB / OBJECT_MIB)) --requests 100000 2>"$LAB_DIR/log/replay.err") ||
+	put=$(replay put --pool "$LAB_A" --manifest "$LAB_DIR/manifest" --json "${SOURCE[@]}" \
+		--objects $((MIB / OBJECT_MIB)) 2>"$LAB_DIR/log/replay.err") ||
 		die "$(tail -n 1 "$LAB_DIR/log/replay.err")"
-	stepped "$(py '"%d of %g MiB, %d requests of %s" % (r["objects"],
-		r["bytes"] / r["objects"] / 2**20, r["requests"], k)' r="$put" k="\"$kind\"")"
+	stepped "$(py '"%d of %g MiB, of %d request%s, %d blocks shared" % (r["objects"],
+		r["bytes"] / r["objects"] / 2**20, r["requests"], "s" * (r["requests"] != 1),
+		r["reused_blocks"])' r="$put")"
 
 	step "order a to b"
 	lab_submit manifest --class normal
@@ -148,7 +188,8 @@ attempt() {
 	lab_init demo
 	choose_size
 	ship
-	"$LAB_PYTHON" "$LAB_ROOT/tools/demo/summary.py" "$LAB_DIR/result" "$RATE_GBPS" "${bold:+color}"
+	"$LAB_PYTHON" "$LAB_ROOT/tools/demo/summary.py" "$LAB_DIR/result" "$RATE_GBPS" \
+		"$FORGED_PPS" "${bold:+color}"
 }
 
 picture

@@ -37,16 +37,16 @@ def size(n):
 
 
 def main():
-    directory, gbps, color = sys.argv[1], float(sys.argv[2]), sys.argv[3] == "color"
+    directory, gbps, forged_pps, color = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "color"
     bold, green, red, dim, off = ("\033[1m", "\033[32m", "\033[31m", "\033[2m", "\033[0m") if color else ("",) * 5
     order, verify, wan = (load(directory, n) for n in ("order", "verify", "wan"))
     a, b = load(directory, "edge_a"), load(directory, "edge_b")
     line, back = wan["ab"], wan["ba"]
 
-    seconds = (order["finished_ms"] - order["created_ms"]) / 1000
+    seconds = (order["finished_ms"] - order["created_ms"]) / 1000 or 0.001
     goodput = order["bytes_done"] * 8 / seconds
     lost = line["lost_random"] + line["lost_burst"] + line["lost_queue"] + line["lost_cut"]
-    p = lost / line["offered"]
+    p = lost / max(line["offered"], 1)
     bound = gbps * 1e9 * (1 - p) * SYMBOL / WIRE
     symbols = -(-order["bytes_done"] // SYMBOL)
     arrived = b["counters"]["rx_source"] + b["counters"]["rx_repair"] + b["counters"]["rx_unneeded"] + \
@@ -74,8 +74,8 @@ def main():
                     f"{b['counters']['rx_decoded_symbols']:,} symbols rebuilt"),
         ("beyond floor", f"{size(max(beyond, 0) * SYMBOL)} arrived that were not needed "
                          f"({100 * beyond / symbols:.2f} % of {symbols:,} symbols)"),
-        ("forged", f"{forged:,} injected, {dropped:,} dropped ("
-                   + ", ".join(f"{k} {v:,}" for k, v in sorted(reasons.items())) + ")"),
+        ("forged", f"{forged:,} injected, {dropped:,} dropped"
+                   + (" (" + ", ".join(f"{k} {v:,}" for k, v in sorted(reasons.items())) + ")" if reasons else "")),
     )
     if wan["overruns"]:
         rows += (("emulator", f"late for {wan['overruns']:,} packets, at most "
@@ -87,9 +87,9 @@ def main():
     wrong = []
     if verify["verified"] != verify["objects"] or order["state"] != "done":
         wrong.append("site b does not have what site a had")
-    if b["counters"]["rx_decoded_blocks"] == 0:
+    if lost > 0 and b["counters"]["rx_decoded_blocks"] == 0:
         wrong.append("no block was decoded by rows")
-    if forged == 0 or dropped == 0:
+    if forged_pps > 0 and (forged == 0 or dropped == 0):
         wrong.append("no forged packet was dropped")
     if wrong:
         print(f"\n  {red}{bold}FAILED{off}  {'; '.join(wrong)}")
