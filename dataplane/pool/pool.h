@@ -13,8 +13,8 @@
  *
  * Threads: any, but calls may block on a lock, for microseconds as a rule, so workers do not call;
  * the edge's control thread does. If a client is stopped (SIGSTOP, a frozen container) just while
- * it holds the lock, calls give up after 5 s; release and abandon cannot and wait until it goes on
- * or dies. Lengths are bytes.
+ * it holds the lock, calls give up after 5 s, and after 1 ms while the last one gave up. Release
+ * and abandon do not fail then: they are remembered and done with a later call. Lengths are bytes.
  *
  * Every call but release, abandon and destroy may return -ETIMEDOUT (lock not to be had within 5
  * s, nothing changed), -ENOTRECOVERABLE (backend lost), -ECHILD (used after fork) and -EINVAL (bad

@@ -28,6 +28,8 @@ struct shm {
 	uint32_t *leases;
 	volatile uint32_t *alive; /* reads 0 in a forked child */
 	uint64_t next_reap_ns;
+	bool stuck;              /* the last wait for the lock was in vain; atomic */
+	struct shm_later *later; /* shm_later.h */
 };
 
 /* NULL if idx does not name an entry: the file is damaged, or idx is SHM_NONE. */

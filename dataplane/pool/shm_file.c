@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/pool/shm_file.h"
 
+#include "dataplane/pool/shm_later.h"
 #include "dataplane/pool/shm_lock.h"
 #include "dataplane/pool/shm_recover.h"
 
@@ -223,7 +224,8 @@ static int local_init(struct shm *shm)
 
 	shm->slot = SHM_NONE;
 	shm->leases = calloc(shm->geo.entry_count, sizeof(*shm->leases));
-	if (shm->leases == NULL)
+	shm->later = shm_later_create();
+	if (shm->leases == NULL || shm->later == NULL)
 		return -ENOMEM;
 	alive = mmap(NULL, SHM_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (alive == MAP_FAILED)
@@ -287,6 +289,7 @@ void shm_file_close(struct shm *shm)
 {
 	if (shm->alive != NULL)
 		munmap((void *)(uintptr_t)shm->alive, SHM_PAGE);
+	shm_later_destroy(shm->later);
 	free(shm->leases);
 	if (shm->hdr != NULL)
 		munmap(shm->hdr, shm->geo.file_size);

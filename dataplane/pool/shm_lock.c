@@ -7,7 +7,10 @@
 #include <pthread.h>
 #include <time.h>
 
-#define LOCK_TIMEOUT_S 5
+#define TIMEOUT_NS         5000000000L
+#define TIMEOUT_BRIEFLY_NS 100000000L
+#define TIMEOUT_STUCK_NS   1000000L
+#define S_NS               1000000000L
 
 int shm_lock_init(struct shm_header *hdr)
 {
@@ -26,7 +29,7 @@ int shm_lock_init(struct shm_header *hdr)
 	return -rc;
 }
 
-static int lock(struct shm *shm, bool wait)
+static int lock(struct shm *shm, long timeout_ns)
 {
 	pthread_mutex_t *mutex = &shm->hdr->lock;
 	struct timespec until;
@@ -35,13 +38,16 @@ static int lock(struct shm *shm, bool wait)
 	if (*shm->alive == 0)
 		return -ECHILD;
 	rc = pthread_mutex_trylock(mutex);
-	if (rc == EBUSY && wait) {
-		rc = pthread_mutex_lock(mutex);
-	} else if (rc == EBUSY) {
+	if (rc == EBUSY) {
+		if (__atomic_load_n(&shm->stuck, __ATOMIC_RELAXED))
+			timeout_ns = TIMEOUT_STUCK_NS;
 		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += LOCK_TIMEOUT_S;
+		timeout_ns += until.tv_nsec;
+		until.tv_sec += timeout_ns / S_NS;
+		until.tv_nsec = timeout_ns % S_NS;
 		rc = pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
 	}
+	__atomic_store_n(&shm->stuck, rc == ETIMEDOUT, __ATOMIC_RELAXED);
 	if (rc == EOWNERDEAD) {
 		shm_recover(shm);
 		shm->hdr->counters.recoveries++;
@@ -53,12 +59,12 @@ static int lock(struct shm *shm, bool wait)
 
 int shm_lock(struct shm *shm)
 {
-	return lock(shm, false);
+	return lock(shm, TIMEOUT_NS);
 }
 
-int shm_lock_wait(struct shm *shm)
+int shm_lock_briefly(struct shm *shm)
 {
-	return lock(shm, true);
+	return lock(shm, TIMEOUT_BRIEFLY_NS);
 }
 
 void shm_unlock(struct shm *shm)

@@ -14,10 +14,11 @@ int shm_lock_init(struct shm_header *hdr);
 
 /*
  *   -ECHILD           in a forked child
- *   -ETIMEDOUT        not to be had for 5 seconds
+ *   -ETIMEDOUT        not to be had for 5 seconds; or for 1 ms, if the last call of this process
+ *                     had to give up: a caller with many objects must not wait for each
  *   -ENOTRECOVERABLE  an owner died and the one after it gave up
  */
 int shm_lock(struct shm *shm);
-/* As shm_lock(), but waits as long as it takes. */
-int shm_lock_wait(struct shm *shm);
+/* As shm_lock(), but gives up after 100 ms: for what can as well be done later. */
+int shm_lock_briefly(struct shm *shm);
 void shm_unlock(struct shm *shm);

@@ -3,6 +3,7 @@
 
 #include "dataplane/pool/shm_client.h"
 #include "dataplane/pool/shm_index.h"
+#include "dataplane/pool/shm_later.h"
 #include "dataplane/pool/shm_lock.h"
 #include "dataplane/pool/shm_lru.h"
 
@@ -53,6 +54,68 @@ static bool object_fill(struct shm *shm, const struct shm_entry *e, struct pool_
 	return true;
 }
 
+static void release_locked(struct shm *shm, uint64_t handle)
+{
+	struct shm_entry *e = entry_of(shm, handle);
+
+	if (e != NULL)
+		shm_lease_del(shm, e);
+}
+
+static void abandon_locked(struct shm *shm, uint64_t handle, bool keep)
+{
+	struct shm_entry *e = writing_of(shm, handle);
+
+	if (e != NULL && keep && (e->flags & SHM_ENTRY_KEEP)) {
+		shm_entry_set_state(shm, e, SHM_PARTIAL);
+		shm_lru_add(shm, e);
+		shm->hdr->counters.partials_kept++;
+	} else if (e != NULL) {
+		shm_entry_drop(shm, e);
+	}
+}
+
+/* Do what had to wait for the lock, now that we have it. */
+static void catch_up(struct shm *shm)
+{
+	enum shm_later_type type;
+	uint64_t handle;
+
+	while (shm_later_pop(shm->later, &type, &handle)) {
+		if (type == SHM_LATER_RELEASE)
+			release_locked(shm, handle);
+		else
+			abandon_locked(shm, handle, type == SHM_LATER_ABANDON_KEEP);
+	}
+}
+
+static int object_lock(struct shm *shm)
+{
+	int rc = shm_lock(shm);
+
+	if (rc == 0)
+		catch_up(shm);
+	return rc;
+}
+
+/*
+ * For calls that cannot fail: false if handle needs nothing more, because it waits for its turn
+ * (or the pool is lost). Without memory to wait in, wait here.
+ */
+static bool object_lock_or_later(struct shm *shm, enum shm_later_type type, uint64_t handle)
+{
+	int rc = shm_lock_briefly(shm);
+
+	while (rc == -ETIMEDOUT) {
+		if (shm_later_push(shm->later, type, handle) == 0)
+			return false;
+		rc = shm_lock_briefly(shm);
+	}
+	if (rc == 0)
+		catch_up(shm);
+	return rc == 0;
+}
+
 int shm_lease(struct shm *shm, const void *key, size_t key_len, struct pool_object *out)
 {
 	struct shm_entry *e;
@@ -62,7 +125,7 @@ int shm_lease(struct shm *shm, const void *key, size_t key_len, struct pool_obje
 	if (key_is_bad(key, key_len))
 		return -EINVAL;
 	hash = shm_hash(shm, key, key_len);
-	rc = shm_lock(shm);
+	rc = object_lock(shm);
 	if (rc != 0)
 		return rc;
 	shm->hdr->counters.gets++;
@@ -80,19 +143,15 @@ int shm_lease(struct shm *shm, const void *key, size_t key_len, struct pool_obje
 
 void shm_release(struct shm *shm, uint64_t handle)
 {
-	struct shm_entry *e;
-
-	if (shm_lock_wait(shm) != 0)
+	if (!object_lock_or_later(shm, SHM_LATER_RELEASE, handle))
 		return;
-	e = entry_of(shm, handle);
-	if (e != NULL)
-		shm_lease_del(shm, e);
+	release_locked(shm, handle);
 	shm_unlock(shm);
 }
 
 int shm_renew(struct shm *shm)
 {
-	int rc = shm_lock(shm);
+	int rc = object_lock(shm);
 
 	if (rc != 0)
 		return rc;
@@ -201,7 +260,7 @@ int shm_reserve(struct shm *shm, enum shm_reserve mode, const void *key, size_t 
 	if (len > STRAIT_OBJECT_MAX || shm_pages_of(len) > shm->geo.page_count)
 		return -EFBIG;
 	hash = shm_hash(shm, key, key_len);
-	rc = shm_lock(shm);
+	rc = object_lock(shm);
 	if (rc != 0)
 		return rc;
 	rc = reserve_locked(shm, mode, key, key_len, hash, len, digest, out);
@@ -212,7 +271,7 @@ int shm_reserve(struct shm *shm, enum shm_reserve mode, const void *key, size_t 
 int shm_publish(struct shm *shm, uint64_t handle, uint64_t digest)
 {
 	struct shm_entry *e;
-	int rc = shm_lock(shm);
+	int rc = object_lock(shm);
 
 	if (rc != 0)
 		return rc;
@@ -231,18 +290,9 @@ int shm_publish(struct shm *shm, uint64_t handle, uint64_t digest)
 
 void shm_abandon(struct shm *shm, uint64_t handle, bool keep)
 {
-	struct shm_entry *e;
-
-	if (shm_lock_wait(shm) != 0)
+	if (!object_lock_or_later(shm, keep ? SHM_LATER_ABANDON_KEEP : SHM_LATER_ABANDON, handle))
 		return;
-	e = writing_of(shm, handle);
-	if (e != NULL && keep && (e->flags & SHM_ENTRY_KEEP)) {
-		shm_entry_set_state(shm, e, SHM_PARTIAL);
-		shm_lru_add(shm, e);
-		shm->hdr->counters.partials_kept++;
-	} else if (e != NULL) {
-		shm_entry_drop(shm, e);
-	}
+	abandon_locked(shm, handle, keep);
 	shm_unlock(shm);
 }
 
@@ -255,7 +305,7 @@ int shm_exist(struct shm *shm, const void *key, size_t key_len)
 	if (key_is_bad(key, key_len))
 		return -EINVAL;
 	hash = shm_hash(shm, key, key_len);
-	rc = shm_lock(shm);
+	rc = object_lock(shm);
 	if (rc != 0)
 		return rc;
 	e = shm_index_find(shm, key, key_len, hash);
@@ -287,7 +337,7 @@ int shm_exist_batch(struct shm *shm, const struct strait_key *keys, size_t n, ui
 			shm_index_prefetch_entry(shm, hash[i]);
 		for (size_t i = 0; i < m; i++)
 			shm_index_prefetch_key(shm, hash[i]);
-		rc = shm_lock(shm);
+		rc = object_lock(shm);
 		if (rc != 0) {
 			memset(found, 0, n);
 			return rc;
@@ -316,7 +366,7 @@ int shm_remove(struct shm *shm, const void *key, size_t key_len)
 	if (key_is_bad(key, key_len))
 		return -EINVAL;
 	hash = shm_hash(shm, key, key_len);
-	rc = shm_lock(shm);
+	rc = object_lock(shm);
 	if (rc != 0)
 		return rc;
 	e = shm_index_find(shm, key, key_len, hash);
@@ -346,7 +396,7 @@ int shm_stats(struct shm *shm, struct strait_pool_stats *out)
 	const struct shm_header *hdr = shm->hdr;
 	const struct shm_counters *c = &hdr->counters;
 	uint64_t arena = (uint64_t)shm->geo.page_count * SHM_PAGE;
-	int rc = shm_lock(shm);
+	int rc = object_lock(shm);
 
 	if (rc != 0)
 		return rc;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/pool/shm_check.h"
+#include "dataplane/pool/shm_lock.h"
 #include "dataplane/pool/shm_pool.h"
 #include "dataplane/pool/shm_testing.h"
 
@@ -10,7 +11,9 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define POOL_BYTES (8u << 20)
 
@@ -370,6 +373,72 @@ static void forked_child_is_refused(void **state)
 	pool_release(pool, r.handle);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* A process stopped while it holds the lock, as SIGSTOP or a frozen container can do. */
+static pid_t stopped_holder(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		struct pool *p = open_pool();
+
+		if (p != NULL && shm_lock(shm_pool_file(p)) == 0)
+			raise(SIGSTOP);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+	assert_true(WIFSTOPPED(status));
+	return pid;
+}
+
+static void what_is_given_back_while_the_lock_is_stuck_is_given_back_later(void **state)
+{
+	enum { N = 200 };
+	struct pool_object read[N], kept, dropped;
+	struct strait_pool_stats stats;
+	uint64_t start;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(put(pool, "read", 1, 5000), 0);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(pool_lease(pool, "read", 4, &read[i]), 0);
+	assert_int_equal(pool_reserve(pool, "kept", 4, 5000, 7, &kept), 0);
+	assert_int_equal(pool_reserve(pool, "dropped", 7, 5000, 7, &dropped), 0);
+
+	pid = stopped_holder();
+	start = now_ns();
+	for (int i = 0; i < N; i++)
+		pool_release(pool, read[i].handle);
+	pool_abandon(pool, kept.handle, true);
+	pool_abandon(pool, dropped.handle, false);
+	assert_int_equal(pool_renew(pool), -ETIMEDOUT);
+	/* Once 100 ms, then 1 ms each: the caller is not held up by every object. */
+	assert_true(now_ns() - start < 3000000000u);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+
+	assert_int_equal(pool_renew(pool), 0);
+	assert_int_equal(pool_stats(pool, &stats), 0);
+	assert_int_equal(stats.leased, 0);
+	assert_int_equal(stats.writing, 0);
+	assert_int_equal(stats.partials, 1);
+	assert_int_equal(pool_reserve(pool, "dropped", 7, 5000, 7, &dropped), 0);
+	assert_false(dropped.resumed);
+	pool_abandon(pool, dropped.handle, false);
+	assert_int_equal(pool_reserve(pool, "kept", 4, 5000, 7, &kept), 0);
+	assert_true(kept.resumed);
+	pool_abandon(pool, kept.handle, false);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -388,6 +457,7 @@ int main(void)
 		TEST(clients_see_each_other_and_leave_nothing_behind),
 		TEST(dead_writer_leaves_a_partial_and_its_leases_end),
 		TEST(forked_child_is_refused),
+		TEST(what_is_given_back_while_the_lock_is_stuck_is_given_back_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
