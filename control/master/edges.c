@@ -215,6 +215,7 @@ static int check_register(const struct client *c, const Strait__EdgeRegister *ms
 {
 	const struct rpc_identity *id = rpc_peer(c->conn);
 	struct master *m = c->master;
+	const struct edge *e;
 
 	if (c->edge != NULL)
 		return refuse(why, len, EPROTO, "registered already");
@@ -240,6 +241,18 @@ static int check_register(const struct client *c, const Strait__EdgeRegister *ms
 			": our ledger is an old copy or another master is in charge; if this one "
 			"shall be, start it once with --min-term %" PRIu64,
 			msg->highest_term, m->term, msg->highest_term + 1);
+	/*
+	 * The other connection is alive: silent for 10 s, rpc would have closed it. A restarted
+	 * edge therefore waits for that at most, and normally not at all: the old process's
+	 * sockets were closed.
+	 */
+	e = edge_find(m, msg->site, msg->edge);
+	if (e != NULL && e->client != NULL &&
+		memcmp(e->boot_id, msg->boot_id.data, sizeof(e->boot_id)) != 0)
+		return refuse(why, len, EEXIST,
+			"another process at %s is edge %.63s of site %.63s and answers; two "
+			"must not share a name: stop one or rename it",
+			rpc_peer_address(e->client->conn), e->name, e->site);
 	return 0;
 }
 
@@ -295,6 +308,7 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	e->client = c;
 	c->edge = e;
 	e->refused[0] = '\0';
+	memcpy(e->boot_id, msg->boot_id.data, sizeof(e->boot_id));
 	e->since_ms = e->last_seen_ms = clock_unix_ms();
 	snprintf(e->mgmt_address, sizeof(e->mgmt_address), "%s", msg->mgmt_address);
 	snprintf(e->program, sizeof(e->program), "%s", msg->program != NULL ? msg->program : "");

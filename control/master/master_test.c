@@ -49,6 +49,7 @@ struct fake_edge {
 	uint8_t answer; /* status of the objects */
 	bool silent;    /* takes orders and never finishes them */
 	bool stay_away;
+	uint8_t boot; /* another one is another process */
 	char text[256];
 };
 
@@ -155,7 +156,7 @@ static int edge_open(struct rpc_conn *c, void *ctx)
 {
 	Strait__EdgeRegister msg = STRAIT__EDGE_REGISTER__INIT;
 	struct fake_edge *e = ctx;
-	uint8_t boot[16] = { 1 };
+	uint8_t boot[16] = { e->boot };
 
 	e->conn = c;
 	msg.version = 1;
@@ -586,7 +587,7 @@ static void wrong_registrations_are_refused(void **state)
 	assert_null(ask(w, STRAIT__REQUEST__VERB__EDGE_SHOW, 0, "a/edge-a")->edges[0]->refused);
 }
 
-static void newer_connection_of_an_edge_wins(void **state)
+static void newer_connection_of_a_process_wins_and_another_process_waits(void **state)
 {
 	struct world *w = *state;
 	struct fake_edge twin;
@@ -601,7 +602,14 @@ static void newer_connection_of_an_edge_wins(void **state)
 	submit_and_hear(w, "b", "twin", 1);
 	RUN_UNTIL(w, order_is(w, 1, "done"));
 	assert_int_equal(twin.norders, 1);
+	w->a.boot = 1;
+	w->a.stay_away = false;
+	RUN_UNTIL(w, strstr(w->a.text, "another process at 127.0.0.1:") != NULL);
+	assert_int_equal(w->a.accepted, 1);
+	assert_non_null(twin.conn);
+	/* as a kill closes its sockets */
 	rpc_tls_destroy(twin.tls);
+	RUN_UNTIL(w, w->a.accepted == 2);
 }
 
 static void cancel_reaches_the_edge(void **state)
@@ -774,7 +782,7 @@ int main(void)
 		TEST(bad_submissions_are_answered),
 		TEST(largest_order_passes),
 		TEST(wrong_registrations_are_refused),
-		TEST(newer_connection_of_an_edge_wins),
+		TEST(newer_connection_of_a_process_wins_and_another_process_waits),
 		TEST(cancel_reaches_the_edge),
 		TEST(failures_are_told_object_by_object),
 		TEST(watcher_hears_the_end),
