@@ -188,6 +188,31 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	work(arg);
 }
 
+/* Keep leases, and see whether the pools are still what other processes of the site use. */
+static void renew_pools(struct control *c)
+{
+	char why[512];
+
+	for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
+		struct pool *pool = c->parts.pools[i];
+		bool known = pool->lost;
+		int ret;
+
+		if (pool_check(pool, why, sizeof(why)) < 0) {
+			if (!known)
+				log_error("control",
+					"pool %s: nothing new is shipped from it or placed into "
+					"it; restart the edge",
+					why);
+			continue;
+		}
+		ret = pool_renew(pool);
+		if (ret < 0)
+			log_limited(LOG_LEVEL_ERROR, "control", 10000, "pool %s: %s",
+				c->cfg->pools[i].path, strerror(-ret));
+	}
+}
+
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct control *c = arg;
@@ -197,13 +222,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (now - c->renew_ns >= RENEW_MS * MS_NS) {
 		c->renew_ns = now;
-		for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
-			int ret = pool_renew(c->parts.pools[i]);
-
-			if (ret < 0)
-				log_limited(LOG_LEVEL_ERROR, "control", 10000, "pool %s: %s",
-					c->cfg->pools[i].path, strerror(-ret));
-		}
+		renew_pools(c);
 	}
 	work(c);
 	if (c->phase != CONTROL_RUNNING)

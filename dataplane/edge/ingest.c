@@ -199,6 +199,7 @@ static uint8_t reserve_status(int err)
 	case -ETIMEDOUT:
 		return STRAIT_STATUS_BUSY;
 	case -EINVAL:
+	case -ENXIO: /* pool_check() failed */
 		return STRAIT_STATUS_REFUSED;
 	default:
 		return STRAIT_STATUS_INTERNAL;

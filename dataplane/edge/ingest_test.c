@@ -183,7 +183,7 @@ static void a_full_pool_fails_objects_not_the_transfer(void **state)
 		uint8_t status;
 	} cases[] = { { -ENOSPC, STRAIT_STATUS_FULL }, { -EEXIST, STRAIT_STATUS_EXISTS },
 		{ -EFBIG, STRAIT_STATUS_TOO_LARGE }, { -EINVAL, STRAIT_STATUS_REFUSED },
-		{ -ENOTRECOVERABLE, STRAIT_STATUS_INTERNAL } };
+		{ -ENXIO, STRAIT_STATUS_REFUSED }, { -ENOTRECOVERABLE, STRAIT_STATUS_INTERNAL } };
 	struct world *w = *state;
 	struct worker_command c = { 0 };
 

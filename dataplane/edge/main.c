@@ -6,6 +6,7 @@
 #include "dataplane/edge/config.h"
 #include "dataplane/edge/control.h"
 #include "dataplane/edge/eal.h"
+#include "dataplane/edge/pool_fault.h"
 #include "dataplane/edge/port.h"
 #include "dataplane/edge/worker.h"
 #include "dataplane/pool/shm_pool.h"
@@ -207,6 +208,9 @@ static int run(struct edge_config *cfg, struct rpc_tls *tls)
 	}
 	if (open_pools(cfg, pools) < 0)
 		goto destroy_worker;
+	ret = pool_fault_init(cfg, pools);
+	if (ret < 0)
+		log_warn("main", "signal SIGBUS: %s", strerror(-ret));
 	parts.base = event_base_new();
 	if (parts.base == NULL) {
 		log_error("main", "event loop: %s", strerror(errno));
@@ -234,6 +238,7 @@ free_base:
 	event_base_free(parts.base);
 	tls = NULL;
 close_pools:
+	pool_fault_fini();
 	close_pools(pools, cfg->pool_count);
 destroy_worker:
 	worker_destroy(parts.worker);

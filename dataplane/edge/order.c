@@ -376,6 +376,18 @@ static struct order *order_create(const Strait__OrderStart *m)
 	return o;
 }
 
+/* An order that would end REFUSED, object by object, is better refused with a reason. */
+static bool order_is_of_lost_pool(const struct order *o)
+{
+	for (uint32_t i = 0; i < o->object_count; i++) {
+		struct pool *pool = object_pool(o, &o->objects[i]);
+
+		if (pool != NULL && pool->lost)
+			return true;
+	}
+	return false;
+}
+
 /*
  * What the master lists as pending though it has our result: a failure is tried again, a
  * success is told again. An order of the same id but other objects is not one the master can
@@ -451,6 +463,11 @@ uint8_t orders_start(struct orders *os, uint64_t now_ns, const Strait__OrderStar
 		return STRAIT_STATUS_BUSY;
 	}
 	o->orders = os;
+	if (order_is_of_lost_pool(o)) {
+		*text = "the pool's file was deleted, replaced or cut: restart the edge";
+		order_free_memory(o);
+		return STRAIT_STATUS_REFUSED;
+	}
 	o->link = os->ops->link(os->ctx, m);
 	if (o->link == NULL) {
 		*text = "the destination's address is unusable or there are too many peers";

@@ -38,6 +38,19 @@ static void object_entry(const struct order *o, const struct order_object *obj,
 
 /* ---- lookup ------------------------------------------------------------------------------ */
 
+/* Of an object that cannot be leased. absent: the status of one that is not there. */
+static uint8_t lease_status(int error, uint8_t absent)
+{
+	switch (error) {
+	case -ENOENT:
+		return absent;
+	case -ENXIO:
+		return STRAIT_STATUS_REFUSED; /* pool_check(), which says more in the log */
+	default:
+		return STRAIT_STATUS_INTERNAL;
+	}
+}
+
 static void object_lookup(struct order *o, uint32_t index)
 {
 	struct order_object *obj = &o->objects[index];
@@ -49,11 +62,10 @@ static void object_lookup(struct order *o, uint32_t index)
 		return;
 	ret = pool == NULL ? -ENOENT : pool_lease(pool, object_key(o, obj), obj->key_len, &found);
 	if (ret < 0) {
-		if (ret != -ENOENT)
+		if (ret != -ENOENT && ret != -ENXIO)
 			log_limited(LOG_LEVEL_ERROR, "order", 1000, "pool lookup failed: %s",
 				strerror(-ret));
-		order_object_final(o, index,
-			ret == -ENOENT ? STRAIT_STATUS_NOT_FOUND : STRAIT_STATUS_INTERNAL);
+		order_object_final(o, index, lease_status(ret, STRAIT_STATUS_NOT_FOUND));
 		return;
 	}
 	obj->length = found.len;
@@ -321,7 +333,7 @@ static void tx_want(struct order_tx *t, uint32_t end)
 		c.data = obj->data;
 		if (ret < 0) {
 			c.type = WORKER_TX_GONE;
-			c.status = ret == -ENOENT ? STRAIT_STATUS_EVICTED : STRAIT_STATUS_INTERNAL;
+			c.status = lease_status(ret, STRAIT_STATUS_EVICTED);
 		}
 		control_queue_push(o->orders->queue, &c);
 	}

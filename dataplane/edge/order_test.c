@@ -414,6 +414,30 @@ static void bad_orders_are_refused(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void an_order_of_a_lost_pool_is_refused_with_a_reason(void **state)
+{
+	struct world *w = *state;
+	Strait__OrderStart m = STRAIT__ORDER_START__INIT;
+	Strait__OrderObject object = STRAIT__ORDER_OBJECT__INIT, *objects = &object;
+	const char *text = NULL;
+
+	/* One that was accepted before ends so by itself. */
+	start(w, 1, OBJECTS, 0, 0);
+	w->pool.pool.lost = true;
+	turn(w);
+	assert_int_equal(w->results, OBJECTS);
+	assert_int_equal(w->status[0], STRAIT_STATUS_REFUSED);
+
+	m.order = 2;
+	m.to_site = m.to_edge = m.to_mgmt_address = (char *)"b";
+	object.key.data = (uint8_t *)"key-00";
+	object.key.len = 6;
+	m.n_objects = 1;
+	m.objects = &objects;
+	assert_int_equal(orders_start(w->orders, w->now_ns, &m, &text), STRAIT_STATUS_REFUSED);
+	assert_non_null(strstr(text, "restart the edge"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -430,6 +454,7 @@ int main(void)
 		TEST(slots_go_to_the_most_urgent),
 		TEST(a_full_ring_keeps_the_order_of_commands),
 		TEST(bad_orders_are_refused),
+		TEST(an_order_of_a_lost_pool_is_refused_with_a_reason),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

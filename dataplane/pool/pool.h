@@ -23,6 +23,7 @@
 
 #include <strait/strait.h>
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,11 +55,13 @@ struct pool_ops {
 	int (*exist)(struct pool *pool, const void *key, size_t key_len);
 	int (*remove)(struct pool *pool, const void *key, size_t key_len);
 	int (*stats)(struct pool *pool, struct strait_pool_stats *out);
+	int (*check)(struct pool *pool, char *err, size_t err_len);
 };
 
 /* Embedded first in a backend's own struct. */
 struct pool {
 	const struct pool_ops *ops;
+	bool lost; /* pool_check() failed: nothing new */
 };
 
 /* Close: leases end, unpublished reservations stay as partial objects. NULL is ignored. */
@@ -68,10 +71,28 @@ static inline void pool_destroy(struct pool *pool)
 		pool->ops->destroy(pool);
 }
 
-/* Source: lease a visible object. -ENOENT. Every success needs one pool_release(). */
+/*
+ * Once a second: is this still the store that others see? Returns 0, or -ENXIO with what to do in
+ * err: it was deleted, replaced or cut. Then pool_lease() and pool_reserve() fail with -ENXIO from
+ * now on, what is leased or reserved may be finished, and only opening it anew helps.
+ */
+static inline int pool_check(struct pool *pool, char *err, size_t err_len)
+{
+	int rc = pool->ops->check != NULL ? pool->ops->check(pool, err, err_len) : 0;
+
+	pool->lost = pool->lost || rc < 0;
+	return rc;
+}
+
+/*
+ * Source: lease a visible object. -ENOENT, -ENXIO (pool_check()). Every success needs one
+ * pool_release().
+ */
 static inline int pool_lease(struct pool *pool, const void *key, size_t key_len,
 	struct pool_object *out)
 {
+	if (pool->lost)
+		return -ENXIO;
 	return pool->ops->lease(pool, key, key_len, out);
 }
 
@@ -94,12 +115,15 @@ static inline int pool_renew(struct pool *pool)
  *   -ENOSPC  no room although everything evictable was evicted
  *   -EFBIG   more than POOL_OBJECT_MAX or more than the pool can ever hold
  *   -EINVAL  len is 0
+ *   -ENXIO   pool_check() failed
  * A partial object of this key with another len or digest is freed and begun anew. Where the
  * digest is not known pass 0; it then matches only partials of unknown digest.
  */
 static inline int pool_reserve(struct pool *pool, const void *key, size_t key_len, uint64_t len,
 	uint64_t digest, struct pool_object *out)
 {
+	if (pool->lost)
+		return -ENXIO;
 	return pool->ops->reserve(pool, key, key_len, len, digest, out);
 }
 

@@ -29,6 +29,7 @@ struct shm {
 	volatile uint32_t *alive; /* reads 0 in a forked child */
 	uint64_t next_reap_ns;
 	bool stuck;              /* the last wait for the lock was in vain; atomic */
+	bool cut;                /* shm_file_check(): the mapping has no file behind its end */
 	struct shm_later *later; /* shm_later.h */
 };
 

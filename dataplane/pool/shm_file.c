@@ -285,6 +285,28 @@ err:
 	return rc;
 }
 
+int shm_file_check(struct shm *shm, const char *path, char *err, size_t err_len)
+{
+	const struct reason why = { .text = err, .len = err_len };
+	struct stat ours, there;
+
+	if (fstat(shm->fd, &ours) != 0)
+		return 0; /* says nothing about the file */
+	if ((uint64_t)ours.st_size < shm->geo.file_size) {
+		shm->cut = true;
+		return fail(&why, -ENXIO, "%s was cut from %llu to %llu bytes while in use", path,
+			(unsigned long long)shm->geo.file_size, (unsigned long long)ours.st_size);
+	}
+	if (ours.st_nlink == 0)
+		return fail(&why, -ENXIO, "%s was deleted or replaced while in use", path);
+	if (lstat(path, &there) != 0)
+		return errno != ENOENT ? 0
+				       : fail(&why, -ENXIO, "%s was moved away while in use", path);
+	if (there.st_dev != ours.st_dev || there.st_ino != ours.st_ino)
+		return fail(&why, -ENXIO, "%s was replaced by another file while in use", path);
+	return 0;
+}
+
 void shm_file_close(struct shm *shm)
 {
 	if (shm->alive != NULL)

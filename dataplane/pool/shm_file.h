@@ -19,4 +19,9 @@
  */
 int shm_file_open(struct shm *shm, const char *path, const struct shm_pool_options *options,
 	char *err, size_t err_len);
+/*
+ * Is path still the mapped file, whole? 0, or -ENXIO and why. A file that was cut is not touched
+ * any more: the lock is refused from now on, for what lies behind its end is SIGBUS.
+ */
+int shm_file_check(struct shm *shm, const char *path, char *err, size_t err_len);
 void shm_file_close(struct shm *shm);

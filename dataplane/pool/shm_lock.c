@@ -37,6 +37,8 @@ static int lock(struct shm *shm, long timeout_ns)
 
 	if (*shm->alive == 0)
 		return -ECHILD;
+	if (shm->cut)
+		return -ENXIO;
 	rc = pthread_mutex_trylock(mutex);
 	if (rc == EBUSY) {
 		if (__atomic_load_n(&shm->stuck, __ATOMIC_RELAXED))

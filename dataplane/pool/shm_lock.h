@@ -14,6 +14,7 @@ int shm_lock_init(struct shm_header *hdr);
 
 /*
  *   -ECHILD           in a forked child
+ *   -ENXIO            the file was cut
  *   -ETIMEDOUT        not to be had for 5 seconds; or for 1 ms, if the last call of this process
  *                     had to give up: a caller with many objects must not wait for each
  *   -ENOTRECOVERABLE  an owner died and the one after it gave up

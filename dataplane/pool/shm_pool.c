@@ -14,11 +14,19 @@
 struct shm_pool {
 	struct pool pool;
 	struct shm shm;
+	char *path;
 };
 
 struct shm *shm_pool_file(struct pool *pool)
 {
 	return &((struct shm_pool *)pool)->shm;
+}
+
+bool shm_pool_has_address(const struct pool *pool, const void *address)
+{
+	const struct shm *shm = &((const struct shm_pool *)pool)->shm;
+
+	return (uintptr_t)address - (uintptr_t)shm->hdr < shm->geo.file_size;
 }
 
 static void op_destroy(struct pool *pool)
@@ -34,6 +42,7 @@ static void op_destroy(struct pool *pool)
 		shm_unlock(shm);
 	}
 	shm_file_close(shm);
+	free(((struct shm_pool *)pool)->path);
 	free(pool);
 }
 
@@ -83,6 +92,11 @@ static int op_stats(struct pool *pool, struct strait_pool_stats *out)
 	return shm_stats(shm_pool_file(pool), out);
 }
 
+static int op_check(struct pool *pool, char *err, size_t err_len)
+{
+	return shm_file_check(shm_pool_file(pool), ((struct shm_pool *)pool)->path, err, err_len);
+}
+
 static const struct pool_ops shm_pool_ops = {
 	.destroy = op_destroy,
 	.lease = op_lease,
@@ -94,6 +108,7 @@ static const struct pool_ops shm_pool_ops = {
 	.exist = op_exist,
 	.remove = op_remove,
 	.stats = op_stats,
+	.check = op_check,
 };
 
 static int pool_join(struct shm *shm, const char *path, char *err, size_t err_len)
@@ -120,11 +135,13 @@ struct pool *shm_pool_open(const char *path, const struct shm_pool_options *opti
 	int rc;
 
 	pool = calloc(1, sizeof(*pool));
-	if (pool == NULL) {
+	if (pool != NULL)
+		pool->path = strdup(path);
+	if (pool == NULL || pool->path == NULL) {
 		rc = -ENOMEM;
 		if (err != NULL && err_len > 0)
 			snprintf(err, err_len, "%s: %s", path, strerror(ENOMEM));
-		goto out;
+		goto free;
 	}
 	pool->pool.ops = &shm_pool_ops;
 	rc = shm_file_open(&pool->shm, path, options, err, err_len);
@@ -137,8 +154,9 @@ struct pool *shm_pool_open(const char *path, const struct shm_pool_options *opti
 close:
 	shm_file_close(&pool->shm);
 free:
+	if (pool != NULL)
+		free(pool->path);
 	free(pool);
-out:
 	errno = -rc;
 	return NULL;
 }

@@ -29,3 +29,5 @@ struct pool *shm_pool_open(const char *path, const struct shm_pool_options *opti
 
 /* The file behind a pool opened here, for libstrait and for the tests. */
 struct shm *shm_pool_file(struct pool *pool);
+/* Does address lie in the mapping? May be called from a signal handler. */
+bool shm_pool_has_address(const struct pool *pool, const void *address);

@@ -439,6 +439,74 @@ static void what_is_given_back_while_the_lock_is_stuck_is_given_back_later(void 
 	pool_abandon(pool, kept.handle, false);
 }
 
+static void assert_lost(const char *says)
+{
+	struct pool_object object;
+	char why[256] = "";
+
+	assert_int_equal(pool_check(pool, why, sizeof(why)), -ENXIO);
+	if (strstr(why, says) == NULL || strstr(why, dir.file) == NULL)
+		fail_msg("%s", why);
+	assert_int_equal(pool_lease(pool, "a", 1, &object), -ENXIO);
+	assert_int_equal(pool_reserve(pool, "b", 1, 100, 0, &object), -ENXIO);
+}
+
+static void a_deleted_pool_is_noticed_and_takes_nothing_new(void **state)
+{
+	struct pool_object reading, writing;
+	char why[256];
+
+	(void)state;
+	assert_int_equal(put(pool, "a", 1, 5000), 0);
+	assert_int_equal(pool_check(pool, why, sizeof(why)), 0);
+	assert_int_equal(pool_lease(pool, "a", 1, &reading), 0);
+	assert_int_equal(pool_reserve(pool, "c", 1, 100, 0, &writing), 0);
+	assert_int_equal(unlink(dir.file), 0);
+	assert_lost("deleted");
+	/* What runs may end. */
+	assert_int_equal(pool_publish(pool, writing.handle, 0), 0);
+	pool_release(pool, reading.handle);
+	assert_int_equal(pool_renew(pool), 0);
+}
+
+static void a_replaced_pool_is_noticed(void **state)
+{
+	struct pool *other;
+	char moved[128];
+
+	(void)state;
+	snprintf(moved, sizeof(moved), "%s.old", dir.file);
+	assert_int_equal(rename(dir.file, moved), 0);
+	assert_lost("moved");
+	other = open_pool();
+	assert_non_null(other);
+	pool->lost = false;
+	assert_lost("replaced");
+	assert_true(shm_pool_has_address(pool, shm_pool_file(pool)->hdr));
+	assert_false(shm_pool_has_address(pool, shm_pool_file(other)->hdr));
+	pool_destroy(other);
+	assert_int_equal(unlink(moved), 0);
+}
+
+static void a_cut_pool_is_noticed_and_not_touched(void **state)
+{
+	struct strait_pool_stats stats;
+	struct pool_object reading;
+
+	(void)state;
+	assert_int_equal(put(pool, "a", 1, 5000), 0);
+	assert_int_equal(pool_lease(pool, "a", 1, &reading), 0);
+	assert_int_equal(truncate(dir.file, 0), 0);
+	assert_lost("cut from");
+	pool_release(pool, reading.handle);
+	assert_int_equal(pool_renew(pool), -ENXIO);
+	assert_int_equal(pool_stats(pool, &stats), -ENXIO);
+	pool_destroy(pool);
+	unlink(dir.file);
+	pool = open_pool(); /* for the teardown */
+	assert_non_null(pool);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -457,6 +525,9 @@ int main(void)
 		TEST(clients_see_each_other_and_leave_nothing_behind),
 		TEST(dead_writer_leaves_a_partial_and_its_leases_end),
 		TEST(forked_child_is_refused),
+		TEST(a_deleted_pool_is_noticed_and_takes_nothing_new),
+		TEST(a_replaced_pool_is_noticed),
+		TEST(a_cut_pool_is_noticed_and_not_touched),
 		TEST(what_is_given_back_while_the_lock_is_stuck_is_given_back_later),
 	};
 
