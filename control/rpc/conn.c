@@ -80,6 +80,14 @@ static void conn_break(struct rpc_conn *c, int err, const char *text)
 	conn_end(c, err, text);
 }
 
+void conn_drop(struct rpc_conn *c, const char *why)
+{
+	conn_break(c, -EBUSY, why);
+	if (c->listener != NULL)
+		listener_handshake_done(c->listener);
+	c->listener = NULL;
+}
+
 static void wake_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct rpc_conn *c = arg;

@@ -57,6 +57,9 @@ struct rpc_conn *conn_accept(struct event_base *base, struct rpc_tls *tls, int f
 /** Free without callbacks. */
 void conn_free(struct rpc_conn *c);
 
+/** End an accepted connection that is not open yet; from the loop it is logged and freed. */
+void conn_drop(struct rpc_conn *c, const char *why);
+
 /* listen.c: a pending handshake of this listener is over. */
 void listener_handshake_done(struct rpc_listener *l);
 

@@ -13,9 +13,10 @@
 
 /*
  * Strangers cost a socket and a TLS state each until they have shown a certificate; this many at
- * most.
+ * most, and this many of one address. The oldest makes room: a peer with a certificate needs two
+ * round trips, so what is old is likely to be a stranger that keeps silent.
  */
-enum { HANDSHAKES_MAX = 256 };
+enum { HANDSHAKES_MAX = 256, HANDSHAKES_OF_ADDRESS_MAX = 32 };
 
 struct rpc_listener {
 	struct evconnlistener *lev;
@@ -27,6 +28,37 @@ struct rpc_listener {
 	unsigned int handshakes;
 };
 
+/* "10.0.0.1:5" and "10.0.0.1:6" */
+static bool is_same_host(const char *a, const char *b)
+{
+	size_t n = (size_t)(strrchr(a, ':') - a);
+
+	return strrchr(b, ':') == b + n && memcmp(a, b, n) == 0;
+}
+
+/* Room for one more handshake, with a peer at this address. */
+static void make_room(struct rpc_listener *l, const char *address)
+{
+	struct rpc_conn *c, *oldest = NULL, *oldest_there = NULL;
+	unsigned int n = 0;
+
+	TAILQ_FOREACH(c, &l->tls->conns, entry) {
+		if (c->listener != l)
+			continue;
+		if (oldest == NULL)
+			oldest = c;
+		if (!is_same_host(c->peer_address, address))
+			continue;
+		if (oldest_there == NULL)
+			oldest_there = c;
+		n++;
+	}
+	if (n >= HANDSHAKES_OF_ADDRESS_MAX)
+		conn_drop(oldest_there, "too many handshakes of this address, the oldest goes");
+	else if (oldest != NULL && l->handshakes >= HANDSHAKES_MAX)
+		conn_drop(oldest, "too many handshakes, the oldest goes");
+}
+
 static void accept_cb(struct evconnlistener *lev, evutil_socket_t fd, struct sockaddr *peer,
 	int len, void *arg)
 {
@@ -36,18 +68,13 @@ static void accept_cb(struct evconnlistener *lev, evutil_socket_t fd, struct soc
 	(void)lev;
 	(void)len;
 	address_format(peer, text);
-	if (l->handshakes >= HANDSHAKES_MAX) {
-		log_limited(LOG_LEVEL_WARN, "rpc", 1000, "too many handshakes, refused peer=%s",
-			text);
-		close(fd);
-		return;
-	}
 	if (l->tls->insecure && !address_is_loopback(peer)) {
 		log_limited(LOG_LEVEL_WARN, "rpc", 1000,
 			"refused, insecure loopback is for 127/8 only peer=%s", text);
 		close(fd);
 		return;
 	}
+	make_room(l, text);
 	if (conn_accept(l->base, l->tls, fd, peer, l->handler, l->ctx, l) == NULL) {
 		log_limited(LOG_LEVEL_ERROR, "rpc", 1000, "cannot accept peer=%s error=%s", text,
 			strerror(errno));

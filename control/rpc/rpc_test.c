@@ -596,6 +596,41 @@ static void silent_handshake_is_cut_off(void **state)
 	stop(w);
 }
 
+/* A silent connection that comes from 127.0.0.host. */
+static int stranger(struct world *w, unsigned int host)
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(0x7f000000 | host) };
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	sa.sin_port = htons(rpc_listener_port(w->listener));
+	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	event_base_loop(w->base, EVLOOP_NONBLOCK);
+	return fd;
+}
+
+static void strangers_lock_nobody_out(void **state)
+{
+	unsigned int limit = conn_timing.handshake_max;
+	struct world *w = *state;
+	int fds[300];
+
+	conn_timing.handshake_max = 60000;
+	/* all of one address, ours; then of so many that each has less than its share */
+	for (unsigned int hosts = 1; hosts <= 30; hosts += 29) {
+		start(w, tls_of(w, "good", "good", "master"), tls_of(w, "good", "good", "edge-a"));
+		for (unsigned int i = 0; i < 300; i++)
+			fds[i] = stranger(w, 1 + i % hosts);
+		connect_both(w);
+		for (unsigned int i = 0; i < 300; i++)
+			close(fds[i]);
+		stop(w);
+	}
+	conn_timing.handshake_max = limit;
+}
+
 static void idle_connection_stays_up(void **state)
 {
 	struct timeval quiet = { .tv_sec = 1, .tv_usec = 300000 };
@@ -631,6 +666,7 @@ int main(void)
 		cmocka_unit_test(random_bytes_never_harm),
 		cmocka_unit_test(identities_round_trip_and_nonsense_is_refused),
 		cmocka_unit_test(silent_handshake_is_cut_off),
+		cmocka_unit_test(strangers_lock_nobody_out),
 		cmocka_unit_test(idle_connection_stays_up),
 	};
 
