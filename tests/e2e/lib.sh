@@ -179,14 +179,18 @@ lab_clean() {
 	LAB_SHM=""
 }
 
-# N ports of 127.0.0.1 that are free and not handed out by the kernel for other connections.
+# N ports of 127.0.0.1 that are free and not handed out by the kernel for other connections. Each test
+# draws from a range of its own, so that two at once do not draw the same before they listen.
 free_ports() {
-	"$LAB_PYTHON" - "$1" <<-'PY'
+	local range
+	range=$(printf '%s\n' tests/*/*_test.sh | grep -n -x -F "tests/${0##*tests/}" | cut -d : -f 1)
+	"$LAB_PYTHON" - "$1" "${range:-0}" <<-'PY'
 		import random, socket, sys
 		held, ports = [], []
+		first = 15000 + 300 * (int(sys.argv[2]) % 50)
 		while len(ports) < int(sys.argv[1]):
 		    s = socket.socket()
-		    port = random.randint(15000, 30000)
+		    port = random.randrange(first, first + 300)
 		    try:
 		        s.bind(("127.0.0.1", port))
 		    except OSError:
