@@ -2,6 +2,7 @@
 #include "dataplane/edge/control_queue.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,8 @@ static int queue_grow(struct control_queue *q)
 	struct worker_command *bigger;
 	size_t capacity = q->capacity ? q->capacity * 2 : 256;
 
+	if (q->capacity > SIZE_MAX / 2 / sizeof(*bigger))
+		return -ENOMEM;
 	bigger = malloc(capacity * sizeof(*bigger));
 	if (bigger == NULL)
 		return -ENOMEM;

@@ -176,8 +176,8 @@ void order_end(struct order *o, uint8_t status)
 				.tx = t->tx,
 				.status = status };
 
-			t->canceling = true;
-			control_queue_push(o->orders->queue, &c);
+			t->canceling = control_queue_push(o->orders->queue, &c) == 0;
+			o->orders->starved = o->orders->starved || !t->canceling;
 		}
 	}
 }

@@ -39,7 +39,8 @@ struct order_tx {
 	struct session *session;
 	uint32_t *map; /* object of the transfer -> object of the order */
 	uint32_t objects;
-	uint32_t wanted; /* objects the session asked for */
+	uint32_t wanted; /* objects the session was told about */
+	uint32_t asked;  /* objects it asked for; more than wanted: no memory, next turn */
 	uint8_t refused; /* status of OPEN_ACK, PENDING: not refused */
 	bool canceling;
 	uint64_t closed_ns;
@@ -95,6 +96,7 @@ struct orders {
 	struct order_tx_list closed;
 	uint32_t count, pending, live;
 	bool draining;
+	bool starved; /* a command was not taken, no memory: orders_run() tries again */
 };
 
 /* order.c */

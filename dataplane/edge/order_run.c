@@ -266,45 +266,14 @@ static bool order_is_ending(const struct order *o)
 	return o->end_status != STRAIT_STATUS_PENDING;
 }
 
-bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
-{
-	uint32_t slice = ORDER_LOOKUP_SLICE;
-	bool more = false;
-	struct order *o;
-
-	TAILQ_FOREACH(o, &os->sorted, sorted) {
-		if (o->state == ORDER_DONE)
-			continue;
-		if (o->deadline_ms != 0 && unix_ms > o->deadline_ms && !order_is_ending(o)) {
-			log_info("order", "deadline passed order=%" PRIu64, o->id);
-			order_end(o, STRAIT_STATUS_DEADLINE);
-		}
-		if (o->state == ORDER_LOOKUP && o->live == 0 && slice > 0)
-			slice -= order_lookup(o, slice);
-		if (o->state == ORDER_LOOKUP)
-			more = more || o->live == 0;
-		if (o->state == ORDER_ACTIVE && !order_is_ending(o)) {
-			if (o->link->session != NULL && !os->draining)
-				order_start_parts(o, now_ns);
-			else if (o->link->session == NULL && o->link->unreachable && o->live == 0)
-				order_end(o, STRAIT_STATUS_UNREACHABLE);
-		}
-		order_settle(o, now_ns);
-	}
-	return more;
-}
-
-/* ---- events of transfers ----------------------------------------------------------------- */
-
-static void tx_want(struct order_tx *t, uint32_t end)
+/* Give the session the objects it asked for. -ENOMEM: not all yet. */
+static int tx_feed(struct order_tx *t)
 {
 	struct order *o = t->part->order;
 
 	if (t->session != o->link->session)
-		return; /* the session is going; the next one asks again */
-	if (end > t->objects)
-		end = t->objects;
-	for (; t->wanted < end; t->wanted++) {
+		return 0; /* the session is going; the next one asks again */
+	for (; t->wanted < t->asked; t->wanted++) {
 		struct order_object *obj = &o->objects[t->map[t->wanted]];
 		struct worker_command c = { .type = WORKER_TX_READY,
 			.session = t->session,
@@ -335,9 +304,78 @@ static void tx_want(struct order_tx *t, uint32_t end)
 			c.type = WORKER_TX_GONE;
 			c.status = lease_status(ret, STRAIT_STATUS_EVICTED);
 		}
-		control_queue_push(o->orders->queue, &c);
+		if (control_queue_push(o->orders->queue, &c) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static void tx_want(struct order_tx *t, uint32_t end)
+{
+	struct orders *os = t->part->order->orders;
+
+	if (end > t->objects)
+		end = t->objects;
+	if (end > t->asked)
+		t->asked = end;
+	if (tx_feed(t) < 0) {
+		log_limited(LOG_LEVEL_ERROR, "order", 1000, "out of memory, tried again");
+		os->starved = true;
 	}
 }
+
+/* What found no memory last time: without it a transfer would stand still for good. */
+static void orders_retry(struct orders *os)
+{
+	struct order *o;
+
+	if (!os->starved)
+		return;
+	os->starved = false;
+	TAILQ_FOREACH(o, &os->sorted, sorted) {
+		if (o->live == 0)
+			continue;
+		if (order_is_ending(o))
+			order_end(o, o->end_status);
+		for (uint32_t p = 0; p < o->part_count; p++) {
+			struct order_tx *t = o->parts[p].live;
+
+			if (t != NULL && !t->canceling && tx_feed(t) < 0)
+				os->starved = true;
+		}
+	}
+}
+
+bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
+{
+	uint32_t slice = ORDER_LOOKUP_SLICE;
+	bool more = false;
+	struct order *o;
+
+	orders_retry(os);
+	TAILQ_FOREACH(o, &os->sorted, sorted) {
+		if (o->state == ORDER_DONE)
+			continue;
+		if (o->deadline_ms != 0 && unix_ms > o->deadline_ms && !order_is_ending(o)) {
+			log_info("order", "deadline passed order=%" PRIu64, o->id);
+			order_end(o, STRAIT_STATUS_DEADLINE);
+		}
+		if (o->state == ORDER_LOOKUP && o->live == 0 && slice > 0)
+			slice -= order_lookup(o, slice);
+		if (o->state == ORDER_LOOKUP)
+			more = more || o->live == 0;
+		if (o->state == ORDER_ACTIVE && !order_is_ending(o)) {
+			if (o->link->session != NULL && !os->draining)
+				order_start_parts(o, now_ns);
+			else if (o->link->session == NULL && o->link->unreachable && o->live == 0)
+				order_end(o, STRAIT_STATUS_UNREACHABLE);
+		}
+		order_settle(o, now_ns);
+	}
+	return more;
+}
+
+/* ---- events of transfers ----------------------------------------------------------------- */
 
 static void tx_object(struct order_tx *t, uint32_t object, uint8_t status)
 {

@@ -401,6 +401,44 @@ static void a_full_ring_keeps_the_order_of_commands(void **state)
 		assert_int_equal(w->worker.commands[1 + i].object, i);
 }
 
+/* A queue that can neither hand over nor grow. */
+static void starve(struct world *w, bool starved)
+{
+	w->queue.count = w->queue.capacity =
+		starved ? SIZE_MAX / 2 / sizeof(*w->queue.waiting) + 1 : 0;
+}
+
+static void commands_that_found_no_memory_are_tried_again(void **state)
+{
+	struct world *w = *state;
+	struct worker_command c = { 0 };
+
+	start(w, 1, OBJECTS, 0, 0);
+	turn(w);
+	event(w, SESSION_EVENT_TX_WANT, started(w), 4, 0);
+	starve(w, true);
+	event(w, SESSION_EVENT_TX_WANT, started(w), OBJECTS, 0);
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_READY, NULL), 4);
+	starve(w, false);
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_READY, &c), OBJECTS);
+	assert_int_equal(c.object, OBJECTS - 1);
+	assert_int_equal(fake_leases(&w->pool), OBJECTS);
+
+	starve(w, true);
+	assert_true(orders_cancel(w->orders, 1));
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_CANCEL, NULL), 0);
+	starve(w, false);
+	turn(w);
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_CANCEL, NULL), 1);
+	event(w, SESSION_EVENT_TX_CLOSED, started(w), 0, STRAIT_STATUS_CANCELED);
+	turn(w);
+	assert_int_equal(orders_pending(w->orders), 0);
+}
+
 static void bad_orders_are_refused(void **state)
 {
 	struct world *w = *state;
@@ -453,6 +491,7 @@ int main(void)
 		TEST(a_refused_transfer_ends_with_the_reason),
 		TEST(slots_go_to_the_most_urgent),
 		TEST(a_full_ring_keeps_the_order_of_commands),
+		TEST(commands_that_found_no_memory_are_tried_again),
 		TEST(bad_orders_are_refused),
 		TEST(an_order_of_a_lost_pool_is_refused_with_a_reason),
 	};
