@@ -45,6 +45,23 @@ int ledger_sites(struct ledger *l, void (*cb)(const struct ledger_site *s, void 
 	return rc;
 }
 
+bool ledger_peek_site(const char *path, const char *name)
+{
+	sqlite3_stmt *s = NULL;
+	sqlite3 *db = NULL;
+	bool found = false;
+
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+		sqlite3_prepare_v2(db, "SELECT 1 FROM sites WHERE name=?1", -1, &s, NULL) ==
+			SQLITE_OK) {
+		bind_text(s, 1, name);
+		found = sqlite3_step(s) == SQLITE_ROW;
+	}
+	sqlite3_finalize(s);
+	sqlite3_close(db);
+	return found;
+}
+
 int ledger_edge_put(struct ledger *l, const struct ledger_edge *e)
 {
 	sqlite3_stmt *s = ledger_stmt(l, STMT_EDGE_PUT);

@@ -14,7 +14,7 @@ static const char usage[] =
 	"The inter-dc master: edges register with it, operators give it orders (straitctl).\n"
 	"\n"
 	"  -c, --config FILE          configuration, YAML (see below)\n"
-	"      --check-config         read the configuration, say whether it is right, exit\n"
+	"      --check-config         check configuration, certificates and paths, exit\n"
 	"      --print-effective-config  print it with defaults filled in, exit\n"
 	"      --min-term N           begin with term N or a higher one: after a lost ledger,\n"
 	"                             when edges say they have obeyed a higher term\n"
@@ -132,6 +132,11 @@ int main(int argc, char **argv)
 		return wrong_use("--log-level must be error, warn, info or debug");
 	}
 	log_set_level(level);
+	if (check && master_config_check(cfg, opt.config, err, sizeof(err)) != 0) {
+		fprintf(stderr, "strait-master: %s\n", err);
+		master_config_free(cfg);
+		return 2;
+	}
 	if (check || print) {
 		rc = print ? print_config(cfg) : 0;
 		if (check)

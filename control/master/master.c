@@ -211,25 +211,11 @@ static int open_ledger(struct master *m, uint64_t min_term)
 
 static int open_network(struct master *m)
 {
-	struct rpc_tls_config tls = { .insecure_loopback = m->cfg->insecure_loopback };
 	char err[512];
 
-	if (m->cfg->tls != NULL) {
-		tls.ca = m->cfg->tls->ca;
-		tls.cert = m->cfg->tls->cert;
-		tls.key = m->cfg->tls->key;
-	}
-	strcpy(tls.self.site, "-");
-	strcpy(tls.self.role, "master");
-	strcpy(tls.self.name, "master");
-	m->tls = rpc_tls_create(&tls, err, sizeof(err));
+	m->tls = master_config_tls(m->cfg, err, sizeof(err));
 	if (m->tls == NULL) {
 		log_error("master", "%s", err);
-		return -EINVAL;
-	}
-	if (strcmp(rpc_tls_self(m->tls)->role, "master") != 0) {
-		log_error("master", "%s is a certificate for role %s, a master needs role master",
-			tls.cert, rpc_tls_self(m->tls)->role);
 		return -EINVAL;
 	}
 	m->listener =

@@ -5,10 +5,15 @@
 #include "control/base/log.h"
 #include "control/base/name.h"
 #include "control/base/units.h"
+#include "control/master/ledger.h"
 
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define STRING(field, type, flags)                                                                 \
 	CYAML_FIELD_STRING_PTR(#field, CYAML_FLAG_POINTER | (flags), type, field, 1, 4096)
@@ -134,6 +139,11 @@ static int check_links(struct master_config *cfg, const char *path, char *err, s
 		if (strcmp(l->from, l->to) == 0)
 			return config_fail(err, err_len, path, where,
 				"a link joins two different sites");
+		for (unsigned int k = 0; k < i; k++)
+			if (strcmp(cfg->links[k].from, l->from) == 0 &&
+				strcmp(cfg->links[k].to, l->to) == 0)
+				return config_fail(err, err_len, path, where,
+					"the link from %s to %s is listed twice", l->from, l->to);
 		snprintf(where, sizeof(where), "links[%u].cap", i);
 		if (check_cap(l->cap, &l->cap_bps, path, where, err, err_len) != 0)
 			return -EINVAL;
@@ -190,6 +200,87 @@ struct master_config *master_config_load(const char *path, char *err, size_t err
 	master_config_free(cfg);
 	errno = -rc;
 	return NULL;
+}
+
+static int check_ledger(const struct master_config *cfg, const char *path, char *err,
+	size_t err_len)
+{
+	char copy[PATH_MAX];
+	struct stat st;
+
+	if (stat(cfg->ledger, &st) == 0) {
+		if (!S_ISREG(st.st_mode))
+			return config_fail(err, err_len, path, "ledger", "%s is not a regular file",
+				cfg->ledger);
+		if (access(cfg->ledger, R_OK | W_OK) != 0)
+			return config_fail(err, err_len, path, "ledger", "%s: %s", cfg->ledger,
+				strerror(errno));
+	}
+	if ((size_t)snprintf(copy, sizeof(copy), "%s", cfg->ledger) >= sizeof(copy))
+		return config_fail(err, err_len, path, "ledger", "path too long");
+	/* SQLite keeps its log beside the file, so the directory counts in any case */
+	if (access(dirname(copy), W_OK | X_OK) != 0)
+		return config_fail(err, err_len, path, "ledger",
+			"the directory of %s cannot be written: %s", cfg->ledger, strerror(errno));
+	return 0;
+}
+
+static int check_ends(const struct master_config *cfg, const char *path, char *err, size_t err_len)
+{
+	char where[64];
+
+	for (unsigned int i = 0; i < cfg->links_count; i++) {
+		const char *const ends[] = { cfg->links[i].from, cfg->links[i].to };
+
+		for (int e = 0; e < 2; e++) {
+			if (find_site(cfg, ends[e]) != NULL ||
+				ledger_peek_site(cfg->ledger, ends[e]))
+				continue;
+			snprintf(where, sizeof(where), "links[%u].%s", i, e == 0 ? "from" : "to");
+			return config_fail(err, err_len, path, where,
+				"unknown site %s: list it in sites, or add it first with "
+				"straitctl site add %s",
+				ends[e], ends[e]);
+		}
+	}
+	return 0;
+}
+
+struct rpc_tls *master_config_tls(const struct master_config *cfg, char *err, size_t err_len)
+{
+	struct rpc_tls_config files = { .insecure_loopback = cfg->insecure_loopback };
+	struct rpc_tls *tls;
+
+	if (cfg->tls != NULL) {
+		files.ca = cfg->tls->ca;
+		files.cert = cfg->tls->cert;
+		files.key = cfg->tls->key;
+	}
+	strcpy(files.self.site, "-");
+	strcpy(files.self.role, "master");
+	strcpy(files.self.name, "master");
+	tls = rpc_tls_create(&files, err, err_len);
+	if (tls == NULL || strcmp(rpc_tls_self(tls)->role, "master") == 0)
+		return tls;
+	snprintf(err, err_len, "%s is a certificate for role %s, a master needs role master",
+		files.cert, rpc_tls_self(tls)->role);
+	rpc_tls_destroy(tls);
+	errno = EINVAL;
+	return NULL;
+}
+
+int master_config_check(const struct master_config *cfg, const char *path, char *err,
+	size_t err_len)
+{
+	char why[512];
+	struct rpc_tls *tls = master_config_tls(cfg, why, sizeof(why));
+	int rc;
+
+	if (tls == NULL)
+		return config_fail(err, err_len, path, "tls", "%s", why);
+	rpc_tls_destroy(tls);
+	rc = check_ledger(cfg, path, err, err_len);
+	return rc == 0 ? check_ends(cfg, path, err, err_len) : rc;
 }
 
 void master_config_free(struct master_config *cfg)

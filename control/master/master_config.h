@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "control/rpc/rpc.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +54,14 @@ struct master_config {
 
 /** NULL + errno + err with file and line. */
 struct master_config *master_config_load(const char *path, char *err, size_t err_len);
+/** Our certificate, which must be for role master, and the rest of TLS. NULL + errno + err. */
+struct rpc_tls *master_config_tls(const struct master_config *cfg, char *err, size_t err_len);
+/**
+ * For --check-config: what only the start would find, without a change to anything. Certificates,
+ * the ledger's directory, links of sites that neither file nor ledger has. 0 or -EINVAL + err.
+ */
+int master_config_check(const struct master_config *cfg, const char *path, char *err,
+	size_t err_len);
 void master_config_free(struct master_config *cfg);
 /** As YAML, defaults filled in. malloc'd. */
 char *master_config_print(const struct master_config *cfg);

@@ -36,6 +36,8 @@ static void wrong_sites_and_links_are_refused_with_their_line(void **state)
 		{ "links:\n- { from: a, to: b, cap: 0Mbit }\n",
 			":4: links[0].cap: 0 would mean no cap; leave it out" },
 		{ "sites:\n- name: a\n- name: a\n", ":5: sites[1].name: site a is listed twice" },
+		{ "links:\n- { from: a, to: b }\n- { from: b, to: a }\n- { from: a, to: b }\n",
+			":6: links[2].to: the link from a to b is listed twice" },
 		{ "insecure_loopback: flase\n", ":3: insecure_loopback: given a second time" },
 	};
 
@@ -70,6 +72,49 @@ static void the_lowest_cap_counts(void **state)
 	master_config_free(m.cfg);
 }
 
+static void check_finds_what_the_start_would(void **state)
+{
+	char db[80], text[400];
+	struct master_config *cfg;
+	struct ledger_site row = { "b", "", 0 };
+	struct ledger *l;
+
+	(void)state;
+	cfg = load("sites: [{ name: a }]\nlinks:\n- { from: a, to: b }\n");
+	assert_non_null(cfg);
+	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, ":5: links[0].to: unknown site b"));
+	/* a site of the ledger is fine, while a master has it open, too */
+	l = ledger_open(cfg->ledger, err, sizeof(err));
+	assert_non_null(l);
+	assert_int_equal(ledger_site_put(l, &row), 0);
+	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), 0);
+	ledger_close(l);
+	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), 0);
+	master_config_free(cfg);
+	snprintf(db, sizeof(db), "%s/db.lock", dir);
+	unlink(db);
+	snprintf(db, sizeof(db), "%s/db", dir);
+	unlink(db);
+
+	snprintf(text, sizeof(text), "ledger: %s/none/db\ninsecure_loopback: true\n", dir);
+	assert_int_equal(file_put(path, text, strlen(text)), 0);
+	cfg = master_config_load(path, err, sizeof(err));
+	assert_non_null(cfg);
+	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, ":1: ledger: the directory of "));
+	master_config_free(cfg);
+
+	snprintf(text, sizeof(text),
+		"ledger: %s/db\ntls: { ca: /none/ca, cert: /none/cert, key: /none/key }\n", dir);
+	assert_int_equal(file_put(path, text, strlen(text)), 0);
+	cfg = master_config_load(path, err, sizeof(err));
+	assert_non_null(cfg);
+	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, ":2: tls: /none/key: "));
+	master_config_free(cfg);
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -90,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(wrong_sites_and_links_are_refused_with_their_line),
+		cmocka_unit_test(check_finds_what_the_start_would),
 		cmocka_unit_test(the_lowest_cap_counts),
 	};
 
