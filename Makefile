@@ -159,6 +159,13 @@ e2e: all $(HELPERS) ## real processes over memif, af_packet and strait-wan
 	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -t 300 $(T:%=--only %) -- \
 		$(sort $(wildcard tests/e2e/*_test.sh)) $(sort $(wildcard tests/wan/*_test.sh))
 
+# Distribution's Python: scapy comes from there.
+dts: ## packet by packet against real edges, as root (DTS_ARGS="--test-suite smoke_tests")
+	$(Q)tools/dev/deps.sh build dts
+	$(submake) all
+	$(Q)dts/tools/check_docstrings.py
+	$(Q)/usr/bin/python3 dts/main.py --build-dir $(BUILD) --output-dir $(BUILD)/dts $(DTS_ARGS)
+
 # clang's libFuzzer, in a build of its own.
 FUZZ_SECONDS ?= 10
 FUZZERS := $(patsubst %.c,$(BUILD)/test/%,$(wildcard tests/fuzz/*_fuzz.c))
@@ -206,7 +213,7 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: all demo check unit sim-check soak sim-report mutants e2e fuzz fuzzers lint check-commits \
+.PHONY: all demo check unit sim-check soak sim-report mutants e2e dts fuzz fuzzers lint check-commits \
 	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------

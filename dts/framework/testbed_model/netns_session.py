@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session on a node: commands and processes in its network namespace, on this machine.
+
+Takes the place of an SSH session. The process of the harness itself never changes its namespace;
+everything goes through `ip netns exec`, which execs, so a pid is the pid of what was asked for."""
+import ctypes
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from framework.exception import CommandError
+from framework.logger import get_logger
+
+PREFIX = "strait-dts-"
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent() -> None:
+    """In the child: no orphan, even when the harness is killed with SIGKILL."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def run(*argv: str, check: bool = True, timeout: float = 20) -> subprocess.CompletedProcess[str]:
+    """A short command, in the namespace of the harness."""
+    get_logger().debug("$ %s", " ".join(argv))
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CommandError(f"{argv[0]}: {error}") from error
+    if check and done.returncode != 0:
+        raise CommandError(f"{' '.join(argv)}: status {done.returncode}: {done.stderr.strip()}")
+    return done
+
+
+def remove_stale() -> None:
+    """Namespaces whose harness is no more: their names carry its pid."""
+    for line in run("ip", "netns", "list", check=False).stdout.splitlines():
+        name = line.split()[0]
+        pid = name.removeprefix(PREFIX).split("-")[0]
+        if name.startswith(PREFIX) and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            get_logger().info("removing namespace %s of a run that ended", name)
+            run("ip", "netns", "del", name, check=False)
+
+
+class NetnsSession:
+    """One namespace, strait-dts-<pid>-<name>; processes started in it are ended with it."""
+
+    def __init__(self, name: str) -> None:
+        """Create the namespace."""
+        self.netns = f"{PREFIX}{os.getpid()}-{name}"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        run("ip", "netns", "add", self.netns)
+        try:
+            self.command("sysctl", "-q", "-w", "net.ipv6.conf.all.disable_ipv6=1",
+                         "net.ipv6.conf.default.disable_ipv6=1", check=False)
+            self.ip("link", "set", "lo", "up")
+        except CommandError:
+            self.close()
+            raise
+
+    def command(self, *argv: str, check: bool = True,
+                timeout: float = 20) -> subprocess.CompletedProcess[str]:
+        """A short command in the namespace."""
+        return run("ip", "netns", "exec", self.netns, *argv, check=check, timeout=timeout)
+
+    def ip(self, *argv: str) -> None:
+        """`ip` on the namespace."""
+        run("ip", "-n", self.netns, *argv)
+
+    def spawn(self, *argv: str, stdout: Path | int, stderr: Path,
+              stdin: int = subprocess.DEVNULL, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+        """A process in the namespace that runs until it is ended."""
+        get_logger().debug("%s& %s", self.netns, " ".join(argv))
+        with open(stderr, "ab") as err:
+            out = stdout if isinstance(stdout, int) else open(stdout, "wb")  # noqa: SIM115
+            try:
+                process = subprocess.Popen(
+                    ("ip", "netns", "exec", self.netns, *argv), stdin=stdin, stdout=out,
+                    stderr=err, cwd=cwd, start_new_session=True,
+                    preexec_fn=_die_with_parent)  # noqa: PLW1509 - no threads here
+            finally:
+                if not isinstance(out, int):
+                    out.close()
+        self._processes.append(process)
+        return process
+
+    def end(self, process: subprocess.Popen[bytes], timeout: float = 15) -> int:
+        """SIGTERM, then SIGKILL, by pid; reaped. Its status."""
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        status = process.wait()
+        if process in self._processes:
+            self._processes.remove(process)
+        return status
+
+    def close(self) -> None:
+        """Kill what still runs and delete the namespace, with its interfaces."""
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+        self._processes.clear()
+        run("ip", "netns", "del", self.netns, check=False)
