@@ -20,9 +20,11 @@
 
 enum {
 	UDP_PORT_DEFAULT = 4790,
+	MAX_SLEEP_US_DEFAULT = 100,
 	OBJECTS_DEFAULT = 16384,
 	SLOTS_MAX = 65000, /* 16-bit lists */
 	PACKETS_MAX = 1 << 24,
+	PACKETS_MIN = 1024, /* fewer than 12 ms of 1 Gbit/s */
 	SLOTS_DEFAULT = 4096,
 	PACKETS_DEFAULT = 131072,
 	/* All classes together leave a quarter of the pool. */
@@ -73,6 +75,25 @@ static void text_default(struct check *ck, char **s, const char *value)
 	}
 }
 
+/*
+ * The number given, or the default, which is filled in. 0 would mean the default without saying
+ * so.
+ */
+static uint32_t count_default(struct check *ck, const char *where, uint32_t **n, uint32_t value)
+{
+	if (*n == NULL) {
+		*n = malloc(sizeof(**n));
+		if (*n != NULL)
+			**n = value;
+		else
+			fail(ck, where, "out of memory");
+	} else if (**n == 0) {
+		fail(ck, where, "%s: 0 makes no sense; leave it out for the default, %u", where,
+			value);
+	}
+	return *n != NULL && **n != 0 ? **n : value;
+}
+
 static uint64_t parse_bytes(struct check *ck, const char *where, const char *s)
 {
 	char why[256];
@@ -90,6 +111,8 @@ static uint64_t parse_rate(struct check *ck, const char *where, const char *s)
 
 	if (s != NULL && units_parse_rate(s, &v, why, sizeof(why)) < 0)
 		fail(ck, where, "%s: %s", where, why);
+	else if (s != NULL && v == 0)
+		fail(ck, where, "%s: 0 would let nothing pass; leave it out for no cap", where);
 	return v;
 }
 
@@ -220,6 +243,12 @@ static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_co
 			return;
 		p->tenant = raw->tenant;
 		p->path = raw->path;
+		snprintf(where, sizeof(where), "pools[%u].path", i);
+		if (raw->path[0] != '/')
+			fail(ck, where,
+				"path: \"%s\" must begin with /, or other processes of the site "
+				"look for it elsewhere",
+				raw->path);
 		p->create = raw->create;
 		if (strlen(raw->tenant) > STRAIT_TENANT_BYTES_MAX) {
 			snprintf(where, sizeof(where), "pools[%u].tenant", i);
@@ -245,26 +274,32 @@ static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_co
 static void check_port(struct check *ck, struct edge_config *cfg, struct raw_port *r)
 {
 	struct port_config *p = &cfg->port;
+	uint32_t udp_port, mtu, mask;
 	char why[256];
 
-	r->udp_port = r->udp_port ? r->udp_port : UDP_PORT_DEFAULT;
-	r->mtu = r->mtu ? r->mtu : PORT_MTU_DEFAULT;
-	r->buffers = r->buffers ? r->buffers : PORT_BUFFERS_DEFAULT;
-	if (r->udp_port > UINT16_MAX)
+	udp_port = count_default(ck, "port.udp_port", &r->udp_port, UDP_PORT_DEFAULT);
+	mtu = count_default(ck, "port.mtu", &r->mtu, PORT_MTU_DEFAULT);
+	if (udp_port > UINT16_MAX)
 		fail(ck, "port.udp_port", "udp_port: at most 65535");
-	if (r->mtu < PORT_MTU_MIN || r->mtu > PORT_MTU_MAX)
+	if (mtu < PORT_MTU_MIN || mtu > PORT_MTU_MAX)
 		fail(ck, "port.mtu", "mtu: %d to %d", PORT_MTU_MIN, PORT_MTU_MAX);
 	if (r->dscp > 63)
 		fail(ck, "port.dscp", "dscp: 0 to 63");
 	p->device = r->device;
-	p->udp_port = (uint16_t)r->udp_port;
-	p->mtu = (uint16_t)r->mtu;
+	p->udp_port = (uint16_t)udp_port;
+	p->mtu = (uint16_t)mtu;
 	p->dscp = (uint8_t)r->dscp;
-	p->buffers = r->buffers;
+	p->buffers = count_default(ck, "port.buffers", &r->buffers, PORT_BUFFERS_DEFAULT);
 	parse_mac(ck, "port.mac", r->mac, &p->has_mac, p->mac);
 	parse_mac(ck, "port.next_hop_mac", r->next_hop_mac, &p->has_next_hop_mac, p->next_hop_mac);
 	parse_address(ck, r->address, p);
 	p->gateway = parse_ipv4(ck, "port.gateway", r->gateway);
+	mask = p->prefix_len == 0 ? 0 : UINT32_MAX << (32 - p->prefix_len);
+	/* Behind a /32, as clouds hand them out, every gateway is outside. */
+	if (ck->ret == 0 && p->gateway != 0 && p->prefix_len < 32 &&
+		((p->gateway ^ p->ipv4) & mask) != 0)
+		fail(ck, "port.gateway", "port.gateway: %s is not on the prefix of port.address %s",
+			r->gateway, r->address);
 	if (ck->ret == 0 && port_config_check(p, why, sizeof(why)) < 0)
 		fail(ck, "port", "port: %s", why);
 }
@@ -287,14 +322,14 @@ static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_conf
 		.device_count = 1,
 		.telemetry = r->eal.telemetry,
 		.log_level = r->eal.log_level };
-	r->worker.max_sleep_us = r->worker.max_sleep_us ? r->worker.max_sleep_us : 100;
 	cfg->pin = r->worker.cpu != NULL;
 	if (cfg->pin && (*r->worker.cpu < 0 || *r->worker.cpu >= sysconf(_SC_NPROCESSORS_CONF)))
 		fail(ck, "worker.cpu", "worker.cpu: this machine has CPUs 0 to %ld",
 			sysconf(_SC_NPROCESSORS_CONF) - 1);
 	cfg->cpu = cfg->pin ? (unsigned int)*r->worker.cpu : 0;
 	cfg->poll_mode = r->worker.poll_mode;
-	cfg->max_sleep_us = r->worker.max_sleep_us;
+	cfg->max_sleep_us = count_default(ck, "worker.max_sleep_us", &r->worker.max_sleep_us,
+		MAX_SLEEP_US_DEFAULT);
 }
 
 static void check_control(struct check *ck, struct edge_config *cfg, struct raw_config *r)
@@ -354,12 +389,23 @@ static void check_caps(struct check *ck, struct edge_config *cfg, struct raw_con
 		snprintf(where, sizeof(where), "peers[%u].cap", i);
 		cfg->caps[i].site = r->peers[i].site;
 		cfg->caps[i].bps = parse_rate(ck, where, r->peers[i].cap);
-		if (!name_is_valid(r->peers[i].site)) {
-			snprintf(where, sizeof(where), "peers[%u].site", i);
+		snprintf(where, sizeof(where), "peers[%u].site", i);
+		if (!name_is_valid(r->peers[i].site))
 			fail(ck, where, "\"%s\" is not a site's name", r->peers[i].site);
+		if (strcmp(r->peers[i].site, r->site) == 0)
+			fail(ck, where, "peers: %s is this edge's own site", r->site);
+		for (uint32_t j = 0; j < i; j++) {
+			if (strcmp(r->peers[i].site, r->peers[j].site) == 0)
+				fail(ck, where, "peers: site %s is listed twice", r->peers[i].site);
 		}
 	}
 	cfg->cap_count = r->peers_count;
+}
+
+static void check_packets(struct check *ck, const char *where, uint32_t n)
+{
+	if (n < PACKETS_MIN || n > PACKETS_MAX)
+		fail(ck, where, "%s: %d to %d", where, PACKETS_MIN, PACKETS_MAX);
 }
 
 static void check_sizes(struct check *ck, struct edge_config *cfg, struct raw_config *r)
@@ -368,6 +414,8 @@ static void check_sizes(struct check *ck, struct edge_config *cfg, struct raw_co
 		&r->credit.bulk };
 	static const char *const where[STRAIT_CLASS_COUNT] = { "credit.urgent.bytes",
 		"credit.normal.bytes", "credit.bulk.bytes" };
+	static const char *const objects[STRAIT_CLASS_COUNT] = { "credit.urgent.objects",
+		"credit.normal.objects", "credit.bulk.objects" };
 	struct raw_session *s = &r->session;
 
 	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
@@ -375,24 +423,22 @@ static void check_sizes(struct check *ck, struct edge_config *cfg, struct raw_co
 			is_given(windows[i]->bytes) ? windows[i]->bytes : NULL);
 		if (is_given(windows[i]->bytes) && cfg->credit[i].bytes < CREDIT_MIN_BYTES)
 			fail(ck, where[i], "%s: at least 1M", where[i]);
-		windows[i]->objects = windows[i]->objects ? windows[i]->objects : OBJECTS_DEFAULT;
-		cfg->credit[i].objects = windows[i]->objects;
+		cfg->credit[i].objects =
+			count_default(ck, objects[i], &windows[i]->objects, OBJECTS_DEFAULT);
 	}
-	if (s->scratch_slots > SLOTS_MAX || s->row_slots > SLOTS_MAX)
+	/* The defaults of session.h, spelled out for --print-effective-config. */
+	cfg->scratch_slots =
+		count_default(ck, "session.scratch_slots", &s->scratch_slots, SLOTS_DEFAULT);
+	cfg->row_slots = count_default(ck, "session.row_slots", &s->row_slots, SLOTS_DEFAULT);
+	cfg->log_packets =
+		count_default(ck, "session.log_packets", &s->log_packets, PACKETS_DEFAULT);
+	cfg->window_packets =
+		count_default(ck, "session.window_packets", &s->window_packets, PACKETS_DEFAULT);
+	if (cfg->scratch_slots > SLOTS_MAX || cfg->row_slots > SLOTS_MAX)
 		fail(ck, "session", "session: scratch_slots and row_slots are at most %d",
 			SLOTS_MAX);
-	if (s->log_packets > PACKETS_MAX || s->window_packets > PACKETS_MAX)
-		fail(ck, "session", "session: log_packets and window_packets are at most %d",
-			PACKETS_MAX);
-	/* The defaults of session.h, spelled out for --print-effective-config. */
-	s->scratch_slots = s->scratch_slots ? s->scratch_slots : SLOTS_DEFAULT;
-	s->row_slots = s->row_slots ? s->row_slots : SLOTS_DEFAULT;
-	s->log_packets = s->log_packets ? s->log_packets : PACKETS_DEFAULT;
-	s->window_packets = s->window_packets ? s->window_packets : PACKETS_DEFAULT;
-	cfg->scratch_slots = s->scratch_slots;
-	cfg->row_slots = s->row_slots;
-	cfg->log_packets = s->log_packets;
-	cfg->window_packets = s->window_packets;
+	check_packets(ck, "session.log_packets", cfg->log_packets);
+	check_packets(ck, "session.window_packets", cfg->window_packets);
 }
 
 int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_t err_len)

@@ -9,7 +9,10 @@
 #define TEXT_OPT(type, name)                                                                       \
 	CYAML_FIELD_STRING_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name, 0,     \
 		CYAML_UNLIMITED)
-#define UINT_OPT(type, name)    CYAML_FIELD_UINT(#name, CYAML_FLAG_OPTIONAL, type, name)
+#define UINT_OPT(type, name) CYAML_FIELD_UINT(#name, CYAML_FLAG_OPTIONAL, type, name)
+/* A pointer, so that an explicit 0 is told from what is not there. */
+#define COUNT_OPT(type, name)                                                                      \
+	CYAML_FIELD_UINT_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, name)
 #define BOOL_OPT(type, name)    CONFIG_FIELD_BOOL(#name, CYAML_FLAG_OPTIONAL, type, name)
 #define MAP(type, name, fields) CYAML_FIELD_MAPPING(#name, CYAML_FLAG_DEFAULT, type, name, fields)
 #define MAP_OPT(type, name, fields)                                                                \
@@ -33,10 +36,10 @@ static const struct cyaml_schema_field port_fields[] = {
 	TEXT(struct raw_port, address),
 	TEXT_OPT(struct raw_port, gateway),
 	TEXT_OPT(struct raw_port, next_hop_mac),
-	UINT_OPT(struct raw_port, udp_port),
-	UINT_OPT(struct raw_port, mtu),
+	COUNT_OPT(struct raw_port, udp_port),
+	COUNT_OPT(struct raw_port, mtu),
 	UINT_OPT(struct raw_port, dscp),
-	UINT_OPT(struct raw_port, buffers),
+	COUNT_OPT(struct raw_port, buffers),
 	CYAML_FIELD_END,
 };
 
@@ -52,7 +55,7 @@ static const struct cyaml_schema_field worker_fields[] = {
 	CYAML_FIELD_INT_PTR("cpu", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct raw_worker,
 		cpu),
 	BOOL_OPT(struct raw_worker, poll_mode),
-	UINT_OPT(struct raw_worker, max_sleep_us),
+	COUNT_OPT(struct raw_worker, max_sleep_us),
 	CYAML_FIELD_END,
 };
 
@@ -87,7 +90,7 @@ static const struct cyaml_schema_value peer_schema = {
 
 static const struct cyaml_schema_field window_fields[] = {
 	TEXT_OPT(struct raw_window, bytes),
-	UINT_OPT(struct raw_window, objects),
+	COUNT_OPT(struct raw_window, objects),
 	CYAML_FIELD_END,
 };
 
@@ -99,10 +102,10 @@ static const struct cyaml_schema_field credit_fields[] = {
 };
 
 static const struct cyaml_schema_field session_fields[] = {
-	UINT_OPT(struct raw_session, scratch_slots),
-	UINT_OPT(struct raw_session, row_slots),
-	UINT_OPT(struct raw_session, log_packets),
-	UINT_OPT(struct raw_session, window_packets),
+	COUNT_OPT(struct raw_session, scratch_slots),
+	COUNT_OPT(struct raw_session, row_slots),
+	COUNT_OPT(struct raw_session, log_packets),
+	COUNT_OPT(struct raw_session, window_packets),
 	CYAML_FIELD_END,
 };
 

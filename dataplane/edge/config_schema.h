@@ -15,7 +15,8 @@ struct raw_pool {
 
 struct raw_port {
 	char *device, *mac, *address, *gateway, *next_hop_mac;
-	uint32_t udp_port, mtu, dscp, buffers;
+	uint32_t *udp_port, *mtu, *buffers; /* NULL: not given */
+	uint32_t dscp;
 };
 
 struct raw_eal {
@@ -26,7 +27,7 @@ struct raw_eal {
 struct raw_worker {
 	int32_t *cpu;
 	bool poll_mode;
-	uint32_t max_sleep_us;
+	uint32_t *max_sleep_us;
 };
 
 struct raw_control {
@@ -47,7 +48,7 @@ struct raw_peer {
 
 struct raw_window {
 	char *bytes;
-	uint32_t objects;
+	uint32_t *objects;
 };
 
 struct raw_credit {
@@ -55,7 +56,7 @@ struct raw_credit {
 };
 
 struct raw_session {
-	uint32_t scratch_slots, row_slots, log_packets, window_packets;
+	uint32_t *scratch_slots, *row_slots, *log_packets, *window_packets;
 };
 
 struct raw_config {

@@ -167,6 +167,18 @@ static void errors_name_the_line_and_what_to_do(void **state)
 		{ "cap: 1Gbit", "cap: fast", 17, "fast" },
 		{ "site: beta", "site: B", 19, "\"B\"" },
 		{ "bytes: 8M", "bytes: 8", 21, "1M" },
+		{ "cap: 1Gbit", "cap: 0", 17, "leave it out for no cap" },
+		{ "cap: 200M", "cap: 0", 19, "leave it out for no cap" },
+		{ "{site: beta, cap: 200M}", "{site: alpha, cap: 200M}", 19, "own site" },
+		{ "{site: beta, cap: 200M}\n",
+			"{site: beta, cap: 200M}\n  - {site: beta, cap: 1M}\n", 20, "twice" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  gateway: 10.0.1.1", 11, "not on the prefix" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  mtu: 0", 11, "leave it out" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  udp_port: 0", 11, "leave it out" },
+		{ "path: DIR/p.pool", "path: p.pool", 5, "begin with /" },
+		{ "objects: 100", "objects: 0", 21, "leave it out" },
+		{ "credit:", "session: {scratch_slots: 0}\ncredit:", 20, "leave it out" },
+		{ "credit:", "session: {window_packets: 1000}\ncredit:", 20, "1024 to" },
 		{ "credit:", "session: {scratch_slots: 70000}\ncredit:", 20, "at most" },
 	};
 	char want[160], err[1024];
@@ -183,6 +195,18 @@ static void errors_name_the_line_and_what_to_do(void **state)
 			strstr(err, cases[i].says) == NULL)
 			fail_msg("%s: %s", cases[i].to, err);
 	}
+}
+
+static void a_gateway_may_be_outside_a_prefix_of_one_address(void **state)
+{
+	struct edge_config cfg;
+	char err[1024];
+
+	(void)state;
+	write_config("10.0.0.1/24", "10.0.0.1/32\n  gateway: 10.0.0.254");
+	if (edge_config_load(&cfg, path, err, sizeof(err)) < 0)
+		fail_msg("%s", err);
+	edge_config_fini(&cfg);
 }
 
 static void a_missing_file_is_named(void **state)
@@ -204,6 +228,7 @@ int main(void)
 		TEST(a_good_file_loads_with_defaults),
 		TEST(the_printed_configuration_loads_again),
 		TEST(errors_name_the_line_and_what_to_do),
+		TEST(a_gateway_may_be_outside_a_prefix_of_one_address),
 		TEST(a_missing_file_is_named),
 	};
 
