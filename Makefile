@@ -70,7 +70,7 @@ STRAIT_LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now \
 # ---- what is in the tree --------------------------------------------------------------------------
 
 # Directories that may include rte_*.
-DPDK_TOOLS := wan bench
+DPDK_TOOLS := wan
 DPDK_DIRS  := dataplane/edge tests/wan $(DPDK_TOOLS:%=tools/%)
 # These also go into libstrait.so.
 PIC_DIRS   := control/base dataplane/fec dataplane/pool
@@ -152,6 +152,9 @@ soak: $(SIM) ## many more random seeds, SOAK_SEEDS=100000 (about an hour on two 
 sim-report: $(SIM) ## measure the transport, write doc/transport-report.md (REPORT_QUICK=1: few seeds)
 	$(Q)BUILD=$(BUILD) tests/sim/report.py $(if $(REPORT_QUICK),--quick)
 
+bench: $(BUILD)/bin/strait-bench ## one core's sender and receiver beside their ceilings (two minutes)
+	$(Q)BUILD=$(BUILD) tools/bench/table.py
+
 mutants: ## disable each guard in a copy of the tree: a test must notice
 	$(Q)tests/mutants/run.sh $(T)
 
@@ -213,7 +216,7 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: all demo check unit sim-check soak sim-report mutants e2e dts fuzz fuzzers lint check-commits \
+.PHONY: all demo check unit sim-check soak sim-report bench mutants e2e dts fuzz fuzzers lint check-commits \
 	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------

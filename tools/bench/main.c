@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/host.h"
+#include "tools/bench/limit.h"
+#include "tools/bench/options.h"
+#include "tools/bench/path.h"
+#include "tools/bench/result.h"
+#include "tools/bench/stages.h"
+
+#include "dataplane/crypto/aead.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2, SLICES = 8 };
+
+/* Ceilings get this part of a stretch each, beside every stretch of the path. */
+#define CEILING_SHARE 0.4
+#define WARM_UP_S     0.1
+
+struct run {
+	const struct bench_options *o;
+	struct result *r;
+	struct limit *limit;
+	uint8_t *pool;
+	size_t pool_bytes;
+};
+
+static void run_limit(struct run *x)
+{
+	double s = x->o->seconds * CEILING_SHARE;
+
+	for (uint32_t i = 0; i < x->o->runs; i++) {
+		double tx = limit_tx(x->limit, 0, s), raw = limit_raw_seal(x->limit, s);
+
+		result_add(x->r, "gbps", tx);
+		result_add(x->r, "ceiling", tx);
+		result_add(x->r, "ratio", 1);
+		if (x->o->rows > 0)
+			result_add(x->r, "ceiling_tx_rows", limit_tx(x->limit, x->o->rows, s));
+		result_add(x->r, "ceiling_rx", limit_rx(x->limit, s));
+		result_add(x->r, "raw", raw);
+		result_add(x->r, "raw_ratio", tx / raw);
+		result_add(x->r, "raw_open", limit_raw_open(x->limit, s));
+	}
+}
+
+static void stretch_add(struct run *x, const struct stretch *s, double ceiling, double raw)
+{
+	double gbps = (double)s->payload_bytes * 8e-9 / s->seconds;
+	double packets = (double)(s->packets > 0 ? s->packets : 1);
+	double blocks = s->blocks > 0 ? s->blocks : 1;
+
+	result_add(x->r, "gbps", gbps);
+	result_add(x->r, "ceiling", ceiling);
+	result_add(x->r, "ratio", gbps / ceiling);
+	result_add(x->r, "raw", raw);
+	result_add(x->r, "raw_ratio", gbps / raw);
+	result_add(x->r, "mpps", packets / s->seconds * 1e-6);
+	result_add(x->r, "cpu_share", s->seconds / s->wall_seconds);
+	result_add(x->r, "rows_per_block", (double)s->rows / blocks);
+	result_add(x->r, "resent_share", (double)s->resent / packets);
+	if (x->o->verb == BENCH_RX)
+		result_add(x->r, "decoded_share", (double)s->blocks_decoded / blocks);
+	else
+		result_add(x->r, "path_standin_cycles", (double)s->standin_cycles / packets);
+	result_add(x->r, "path_feedback_cycles", (double)s->feedback_cycles / packets);
+}
+
+/* Path and ceilings alternate many times a run, so that what disturbs one disturbs the other. */
+static int run_path(struct run *x)
+{
+	const struct bench_options *o = x->o;
+	struct tx_bench *tx = o->verb == BENCH_TX ? tx_bench_create(o, x->pool) : NULL;
+	struct rx_bench *rx = o->verb == BENCH_RX ? rx_bench_create(o, x->pool) : NULL;
+	double part = o->seconds / SLICES;
+	int ret = tx != NULL || rx != NULL ? 0 : -errno;
+	struct stretch st = { 0 };
+
+	if (ret == 0)
+		ret = tx ? tx_bench_run(tx, WARM_UP_S, &st) : rx_bench_run(rx, WARM_UP_S, &st);
+	for (uint32_t i = 0; i < o->runs && ret == 0; i++) {
+		double ceiling = 0, raw = 0;
+
+		memset(&st, 0, sizeof(st));
+		for (int slice = 0; slice < SLICES && ret == 0; slice++) {
+			double c = part * CEILING_SHARE;
+
+			ceiling += tx ? limit_tx(x->limit, o->rows, c) : limit_rx(x->limit, c);
+			raw += tx ? limit_raw_seal(x->limit, c / 2)
+				  : limit_raw_open(x->limit, c / 2);
+			ret = tx ? tx_bench_run(tx, part, &st) : rx_bench_run(rx, part, &st);
+		}
+		if (ret == 0)
+			stretch_add(x, &st, ceiling / SLICES, raw / SLICES);
+	}
+	tx_bench_destroy(tx);
+	rx_bench_destroy(rx);
+	return ret;
+}
+
+/* Apart from the path, and last: they write to the pool. */
+static int run_stages(struct run *x)
+{
+	double cycles[STAGE_COUNT];
+	uint32_t rows = x->o->rows > 0 ? x->o->rows : 4;
+	char name[RESULT_NAME_BYTES];
+	int ret = stages_measure(x->pool, x->pool_bytes, x->o->symbol_bytes, rows, cycles);
+
+	for (int i = 0; i < STAGE_COUNT && ret == 0; i++) {
+		snprintf(name, sizeof(name), "apart_%s_cycles", stage_name(i));
+		result_add(x->r, name, cycles[i]);
+	}
+	return ret;
+}
+
+static int run(const struct bench_options *o, struct result *r)
+{
+	struct run x = { .o = o, .r = r, .pool_bytes = (size_t)o->pool_mib << 20 };
+	uint8_t *scratch;
+	int ret = -ENOMEM;
+
+	/* The receiver's ceiling overwrites its pool: it gets one of its own. */
+	x.pool = host_region_get(x.pool_bytes);
+	scratch = host_region_get(x.pool_bytes);
+	if (x.pool == NULL || scratch == NULL)
+		goto out;
+	x.limit = limit_create(scratch, x.pool_bytes, o->symbol_bytes, o->rows);
+	if (x.limit == NULL)
+		goto out;
+	ret = 0;
+	if (o->verb == BENCH_LIMIT)
+		run_limit(&x);
+	else
+		ret = run_path(&x);
+	if (ret == 0)
+		ret = run_stages(&x);
+out:
+	limit_destroy(x.limit);
+	host_region_put(scratch, x.pool_bytes);
+	host_region_put(x.pool, x.pool_bytes);
+	return ret;
+}
+
+static const char *explain(int ret)
+{
+	switch (ret) {
+	case -ERANGE:
+		return "no loss makes the sender plan so many rows";
+	case -ETIME:
+		return "the sessions stalled";
+	case -EBADMSG:
+		return "something arrived damaged";
+	default:
+		return strerror(-ret);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_options o;
+	static struct result r;
+	char err[256] = "";
+	int ret, cpu;
+
+	if (bench_options_parse(&o, argc, argv, err, sizeof(err)) < 0) {
+		fprintf(stderr, "strait-bench: %s\ntry strait-bench --help\n", err);
+		return EXIT_USAGE;
+	}
+	if (o.help) {
+		bench_options_help();
+		return EXIT_SUCCESS;
+	}
+	cpu = host_pin(o.cpu);
+	if (cpu < 0) {
+		fprintf(stderr, "strait-bench: cannot run on CPU %d: %s\n", o.cpu, strerror(-cpu));
+		return EXIT_FAILURE;
+	}
+	if (aead_default() != &aead_ipsec_mb)
+		fprintf(stderr, "strait-bench: this CPU has no ipsec-mb backend\n");
+	ret = run(&o, &r);
+	if (ret < 0) {
+		fprintf(stderr, "strait-bench: %s: %s\n", bench_verb_name(o.verb), explain(ret));
+		return EXIT_FAILURE;
+	}
+	result_print(&r, &o, cpu, stdout);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		fprintf(stderr, "strait-bench: stdout: %s\n", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}
