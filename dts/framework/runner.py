@@ -7,6 +7,7 @@
 Every tear-down runs whatever happened before. A failed case is run again up to --re-run times,
 with the same seed: what fails is either reproducible or the machine's fault."""
 import logging
+import os
 import random
 import shutil
 import signal
@@ -39,7 +40,7 @@ from framework.testbed_model.capability import (
     topology_why_not,
     why_not,
 )
-from framework.testbed_model.netns_session import remove_stale
+from framework.testbed_model.netns_session import PREFIX, remove_stale
 from framework.testbed_model.node import Testbed
 from framework.testbed_model.traffic_generator.scapy import ScapyTrafficGenerator
 
@@ -123,10 +124,10 @@ class Runner:
                 for case in spec.cases:
                     self._result.add(spec.name, case, Result.SKIP, missing)
             return
-        remove_stale()
+        remove_stale(shared_memory_dir())
         self._result.sut_session_info = session_info()
         with ExitStack() as stack:
-            shm = Path(tempfile.mkdtemp(prefix="strait-dts-", dir=shared_memory_dir()))
+            shm = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=shared_memory_dir()))
             stack.callback(shutil.rmtree, shm, ignore_errors=True)
             testbed = stack.enter_context(Testbed(self._config))
             run = self._config.test_run

@@ -5,6 +5,7 @@ Takes the place of an SSH session. The process of the harness itself never chang
 everything goes through `ip netns exec`, which execs, so a pid is the pid of what was asked for."""
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -34,14 +35,22 @@ def run(*argv: str, check: bool = True, timeout: float = 20) -> subprocess.Compl
     return done
 
 
-def remove_stale() -> None:
-    """Namespaces whose harness is no more: their names carry its pid."""
+def is_stale(name: str) -> bool:
+    """Whether the name is of a harness that is no more: it carries its pid."""
+    pid = name.removeprefix(PREFIX).split("-")[0]
+    return name.startswith(PREFIX) and pid.isdigit() and not os.path.exists(f"/proc/{pid}")
+
+
+def remove_stale(shm: Path) -> None:
+    """Remove namespaces and pools of runs that were killed."""
     for line in run("ip", "netns", "list", check=False).stdout.splitlines():
         name = line.split()[0]
-        pid = name.removeprefix(PREFIX).split("-")[0]
-        if name.startswith(PREFIX) and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+        if is_stale(name):
             get_logger().info("removing namespace %s of a run that ended", name)
             run("ip", "netns", "del", name, check=False)
+    for path in shm.glob(f"{PREFIX}*"):
+        if is_stale(path.name):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 class NetnsSession:
