@@ -5,6 +5,7 @@
 #include "control/base/name.h"
 #include "control/base/units.h"
 #include "dataplane/edge/config_schema.h"
+#include "dataplane/pool/shm_pool.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -477,11 +478,6 @@ void edge_config_fini(struct edge_config *cfg)
 	cfg->raw = NULL;
 }
 
-char *edge_config_print(const struct edge_config *cfg)
-{
-	return config_print(&config_schema, cfg->raw);
-}
-
 void edge_config_credit(struct edge_config *cfg, uint64_t pool_bytes)
 {
 	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
@@ -493,4 +489,74 @@ void edge_config_credit(struct edge_config *cfg, uint64_t pool_bytes)
 			bytes = CREDIT_MAX_BYTES;
 		cfg->credit[i].bytes = bytes < CREDIT_MIN_BYTES ? CREDIT_MIN_BYTES : bytes;
 	}
+}
+
+/* Room in the smallest pool. False: one of them does not exist yet. */
+static bool pools_room(const struct edge_config *cfg, uint64_t *room)
+{
+	struct stat st;
+
+	*room = UINT64_MAX;
+	for (uint32_t i = 0; i < cfg->pool_count; i++) {
+		uint64_t arena = 0;
+
+		if (stat(cfg->pools[i].path, &st) == 0)
+			arena = shm_pool_arena_bytes((uint64_t)st.st_size);
+		if (arena == 0)
+			return false;
+		if (arena < *room)
+			*room = arena;
+	}
+	return true;
+}
+
+/* Windows that follow from the pools; where that cannot be said yet, a comment says how. */
+static const char *print_credit(const struct edge_config *cfg)
+{
+	struct raw_config *r = cfg->raw;
+	struct raw_window *windows[STRAIT_CLASS_COUNT] = { &r->credit.urgent, &r->credit.normal,
+		&r->credit.bulk };
+	struct edge_config full = *cfg;
+	const char *comment = "";
+	uint64_t room;
+	bool known = pools_room(cfg, &room);
+
+	if (known)
+		edge_config_credit(&full, room);
+	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
+		char *text;
+
+		if (is_given(windows[i]->bytes))
+			continue;
+		if (!known) {
+			comment = "# credit.*.bytes where not given: a quarter of the pool, 1M to "
+				  "1G\n";
+			continue;
+		}
+		if (asprintf(&text, "%llu", (unsigned long long)full.credit[i].bytes) < 0)
+			return NULL;
+		free(windows[i]->bytes);
+		windows[i]->bytes = text;
+	}
+	return comment;
+}
+
+char *edge_config_print(const struct edge_config *cfg)
+{
+	const char *comment = print_credit(cfg);
+	char *yaml, *all;
+
+	if (comment == NULL) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	yaml = config_print(&config_schema, cfg->raw);
+	if (yaml == NULL)
+		return NULL;
+	if (asprintf(&all, "%s%s", comment, yaml) < 0) {
+		all = NULL;
+		errno = ENOMEM;
+	}
+	free(yaml);
+	return all;
 }

@@ -2,6 +2,7 @@
 #include "dataplane/edge/config.h"
 
 #include "control/base/log.h"
+#include "dataplane/pool/shm_pool.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -140,6 +141,38 @@ static void the_printed_configuration_loads_again(void **state)
 	edge_config_fini(&again);
 }
 
+static void the_printed_configuration_shows_the_credit(void **state)
+{
+	const struct shm_pool_options options = { .create = true, .create_size_bytes = 8 << 20 };
+	char err[1024], want[64], file[128], *text;
+	struct strait_pool_stats stats;
+	struct edge_config cfg;
+	struct pool *pool;
+
+	(void)state;
+	write_config(NULL, NULL);
+	assert_int_equal(edge_config_load(&cfg, path, err, sizeof(err)), 0);
+	text = edge_config_print(&cfg);
+	assert_non_null(text);
+	assert_non_null(strstr(text, "a quarter of the pool"));
+	free(text);
+
+	snprintf(file, sizeof(file), "%s/p.pool", dir);
+	pool = shm_pool_open(file, &options, err, sizeof(err));
+	assert_non_null(pool);
+	assert_int_equal(pool_stats(pool, &stats), 0);
+	pool_destroy(pool);
+	text = edge_config_print(&cfg);
+	assert_non_null(text);
+	snprintf(want, sizeof(want), "bytes: %llu\n", (unsigned long long)stats.arena_bytes / 4);
+	if (strstr(text, want) == NULL || strstr(text, "bytes: 8M\n") == NULL ||
+		strstr(text, "quarter") != NULL)
+		fail_msg("%s", text);
+	free(text);
+	edge_config_fini(&cfg);
+	unlink(file);
+}
+
 static void errors_name_the_line_and_what_to_do(void **state)
 {
 	static const struct {
@@ -227,6 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_good_file_loads_with_defaults),
 		TEST(the_printed_configuration_loads_again),
+		TEST(the_printed_configuration_shows_the_credit),
 		TEST(errors_name_the_line_and_what_to_do),
 		TEST(a_gateway_may_be_outside_a_prefix_of_one_address),
 		TEST(a_missing_file_is_named),

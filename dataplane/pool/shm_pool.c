@@ -22,6 +22,13 @@ struct shm *shm_pool_file(struct pool *pool)
 	return &((struct shm_pool *)pool)->shm;
 }
 
+uint64_t shm_pool_arena_bytes(uint64_t file_bytes)
+{
+	struct shm_geometry geo;
+
+	return shm_geometry_init(&geo, file_bytes) == 0 ? (uint64_t)geo.page_count * SHM_PAGE : 0;
+}
+
 bool shm_pool_has_address(const struct pool *pool, const void *address)
 {
 	const struct shm *shm = &((const struct shm_pool *)pool)->shm;

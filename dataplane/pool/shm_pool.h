@@ -29,5 +29,8 @@ struct pool *shm_pool_open(const char *path, const struct shm_pool_options *opti
 
 /* The file behind a pool opened here, for libstrait and for the tests. */
 struct shm *shm_pool_file(struct pool *pool);
+/* Room for objects in a pool file of this size; 0: not a size a pool can have. */
+uint64_t shm_pool_arena_bytes(uint64_t file_bytes);
+
 /* Does address lie in the mapping? May be called from a signal handler. */
 bool shm_pool_has_address(const struct pool *pool, const void *address);

@@ -439,6 +439,16 @@ static void what_is_given_back_while_the_lock_is_stuck_is_given_back_later(void 
 	pool_abandon(pool, kept.handle, false);
 }
 
+static void the_room_of_a_file_is_known_before_it_is_opened(void **state)
+{
+	struct strait_pool_stats stats;
+
+	(void)state;
+	assert_int_equal(pool_stats(pool, &stats), 0);
+	assert_int_equal(shm_pool_arena_bytes(stats.file_bytes), stats.arena_bytes);
+	assert_int_equal(shm_pool_arena_bytes(12345), 0);
+}
+
 static void assert_lost(const char *says)
 {
 	struct pool_object object;
@@ -525,6 +535,7 @@ int main(void)
 		TEST(clients_see_each_other_and_leave_nothing_behind),
 		TEST(dead_writer_leaves_a_partial_and_its_leases_end),
 		TEST(forked_child_is_refused),
+		TEST(the_room_of_a_file_is_known_before_it_is_opened),
 		TEST(a_deleted_pool_is_noticed_and_takes_nothing_new),
 		TEST(a_replaced_pool_is_noticed),
 		TEST(a_cut_pool_is_noticed_and_not_touched),
