@@ -204,6 +204,22 @@ unsigned int config_line(const char *path, const char *where)
 	return line;
 }
 
+/* What a message may begin with and the line says already: "links[0].cap: ", "cap: ". */
+static const char *without_place(const char *message, const char *where)
+{
+	const char *dot = strrchr(where, '.'),
+		   *const names[] = { where, dot != NULL ? dot + 1 : where };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t n = strlen(names[i]);
+
+		if (n > 0 && strncmp(message, names[i], n) == 0 &&
+			strncmp(message + n, ": ", 2) == 0)
+			return message + n + 2;
+	}
+	return message;
+}
+
 int config_fail(char *err, size_t err_len, const char *path, const char *where, const char *fmt,
 	...)
 {
@@ -213,7 +229,8 @@ int config_fail(char *err, size_t err_len, const char *path, const char *where, 
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
-	snprintf(err, err_len, "%s:%u: %s: %s", path, config_line(path, where), where, message);
+	snprintf(err, err_len, "%s:%u: %s%s%s", path, config_line(path, where), where,
+		where[0] != '\0' ? ": " : "", without_place(message, where));
 	return -EINVAL;
 }
 

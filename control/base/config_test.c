@@ -178,6 +178,11 @@ static void later_errors_find_their_line(void **state)
 	assert_int_equal(config_line("/nowhere", "x"), 0);
 	assert_int_equal(config_fail(err, sizeof(err), path, "items[1].size", "is %d", 3), -EINVAL);
 	assert_non_null(strstr(err, ":4: items[1].size: is 3"));
+	/* not "items[1].size: items[1].size: " */
+	config_fail(err, sizeof(err), path, "items[1].size", "items[1].size: is 3");
+	assert_non_null(strstr(err, ":4: items[1].size: is 3"));
+	config_fail(err, sizeof(err), path, "items[1].size", "size: is 3");
+	assert_non_null(strstr(err, ":4: items[1].size: is 3"));
 	unlink(path);
 }
 

@@ -136,6 +136,15 @@ static struct rpc_tls *make_tls(const struct ctl *ctl, char *err, size_t err_len
 	return rpc_tls_create(&cfg, err, err_len);
 }
 
+/* Whether it can be HOST:PORT; rpc looks closer. */
+static bool has_port(const char *address)
+{
+	const char *colon = strrchr(address, ':');
+	size_t n = colon != NULL ? strlen(colon + 1) : 0;
+
+	return n >= 1 && n <= 5 && strspn(colon + 1, "0123456789") == n;
+}
+
 static void arm(struct call *c, uint64_t ms)
 {
 	struct timeval tv = { .tv_sec = (time_t)(ms / 1000), .tv_usec = (long)(ms % 1000) * 1000 };
@@ -156,8 +165,13 @@ int ctl_call_quiet(struct ctl *ctl, const Strait__Request *req, ctl_reply_fn on_
 		.why = why,
 		.whole = timeout_ms != 0,
 		.exit = CTL_FAILED };
-	struct rpc_tls *tls = make_tls(ctl, why, CTL_TEXT_MAX);
+	struct rpc_tls *tls;
 
+	if (master != NULL && !has_port(master)) {
+		snprintf(why, CTL_TEXT_MAX, "--master must be HOST:PORT, not \"%.100s\"", master);
+		return CTL_USAGE;
+	}
+	tls = make_tls(ctl, why, CTL_TEXT_MAX);
 	if (tls == NULL)
 		return errno == EINVAL && ctl_option(ctl, "tls-dir") == NULL ? CTL_USAGE
 									     : CTL_FAILED;

@@ -30,9 +30,14 @@ static struct strait_pool *open_pool(const struct ctl *ctl, unsigned int flags, 
 		return NULL;
 	}
 	pool = strait_pool_open(path, flags, size);
-	if (pool == NULL)
-		*rc = ctl_fail(CTL_FAILED, "%s: %s%s", path, strait_pool_open_error(),
-			errno == ENOENT ? " (make it with straitctl pool create)" : "");
+	if (pool == NULL) {
+		const char *why = strait_pool_open_error();
+		bool advise = errno == ENOENT && (flags & STRAIT_POOL_CREATE) == 0;
+		bool named = strncmp(why, path, strlen(path)) == 0;
+
+		*rc = ctl_fail(CTL_FAILED, "%s%s%s%s", named ? "" : path, named ? "" : ": ", why,
+			advise ? " (make it with straitctl pool create)" : "");
+	}
 	return pool;
 }
 
@@ -60,6 +65,10 @@ static int put(struct ctl *ctl, struct strait_pool *pool, const struct key *key)
 			path);
 	if (rc != 0)
 		return ctl_fail(CTL_FAILED, "%s: %s", path, strerror(-rc));
+	if (len == 0) {
+		free(data);
+		return ctl_fail(CTL_FAILED, "%s: empty: an object has 1 byte at least", path);
+	}
 	rc = strait_put(pool, key->data, key->len, data, len);
 	if (rc == 0 && ctl->json) {
 		json_t *o = json_object();

@@ -152,6 +152,17 @@ static int check_output(struct ctl *ctl)
 	return CTL_OK;
 }
 
+static int check_arguments(const struct ctl *ctl)
+{
+	const struct ctl_command *c = ctl->command;
+
+	if (ctl->argc < c->min_args)
+		return ctl_fail(CTL_USAGE, "an argument is missing: %s", c->args);
+	if (c->max_args >= 0 && ctl->argc > c->max_args)
+		return ctl_fail(CTL_USAGE, "one argument too many: \"%s\"", ctl->argv[c->max_args]);
+	return CTL_OK;
+}
+
 static int run(struct ctl *ctl, int argc, char **argv)
 {
 	struct option_set global = { .shorts = "+" }, local = { .shorts = "" };
@@ -177,10 +188,10 @@ static int run(struct ctl *ctl, int argc, char **argv)
 		help_command(stdout, ctl->command);
 		return CTL_OK;
 	}
-	if (ctl->argc < ctl->command->min_args ||
-		(ctl->command->max_args >= 0 && ctl->argc > ctl->command->max_args)) {
+	rc = check_arguments(ctl);
+	if (rc != CTL_OK) {
 		help_command(stderr, ctl->command);
-		return CTL_USAGE;
+		return rc;
 	}
 	rc = check_output(ctl);
 	return rc == CTL_OK ? ctl->command->run(ctl) : rc;

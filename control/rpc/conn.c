@@ -132,8 +132,8 @@ static void conn_opened(struct rpc_conn *c)
 
 	if (!role_is_expected(c)) {
 		snprintf(text, sizeof(text),
-			"the peer at %s is a %s (site %s, name %s), expected a %s", c->peer_address,
-			c->peer.role, c->peer.site, c->peer.name, c->expect_role);
+			"the peer at %s has role %s (site %s, name %s), not role %s",
+			c->peer_address, c->peer.role, c->peer.site, c->peer.name, c->expect_role);
 		conn_end(c, -EACCES, text);
 		return;
 	}

@@ -19,11 +19,20 @@ enum { EXPIRY_WARN_S = 7 * 86400 };
 
 static const char *openssl_reason(void)
 {
-	unsigned long e = ERR_peek_last_error();
-	const char *text = ERR_reason_error_string(e);
+	const char *text = NULL, *words;
+	unsigned long e;
 
-	if (ERR_SYSTEM_ERROR(e))
-		text = strerror(ERR_GET_REASON(e));
+	/* on top of a file's error lies a "system lib" that says nothing */
+	while ((e = ERR_get_error()) != 0) {
+		if (ERR_SYSTEM_ERROR(e)) {
+			text = strerror(ERR_GET_REASON(e));
+			break;
+		}
+		words = ERR_reason_error_string(e);
+		if (words != NULL)
+			text = words;
+	}
+	ERR_clear_error();
 	return text != NULL ? text : "unknown error";
 }
 
