@@ -389,6 +389,7 @@ static void measure_rate(struct order *o, uint64_t now_ms)
 	uint64_t done, total;
 
 	order_progress(o, &done, &total);
+	done -= o->existed_bytes; /* nobody carried those */
 	if (o->rate_ms == 0 || now_ms < o->rate_ms || done < o->rate_bytes) {
 		o->rate_ms = now_ms;
 		o->rate_bytes = done;

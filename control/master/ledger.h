@@ -96,6 +96,8 @@ struct ledger_object {
 };
 int ledger_objects(struct ledger *l, uint64_t order,
 	void (*cb)(const struct ledger_object *o, void *ctx), void *ctx);
+/** Lengths of the objects that the order carried: COMMITTED, not EXISTS. */
+uint64_t ledger_carried_bytes(struct ledger *l, uint64_t order);
 /** Order submitted with this key; 0: none. */
 uint64_t ledger_idempotent(struct ledger *l, const char *key);
 /** Orders by state. */

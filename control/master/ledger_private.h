@@ -68,6 +68,9 @@
 	X(OBJECTS,                                                                                 \
 		"SELECT key, tenant, status, length FROM objects WHERE order_id=?1 "               \
 		"ORDER BY idx")                                                                    \
+	X(CARRIED,                                                                                 \
+		"SELECT coalesce(sum(length), 0) FROM objects WHERE order_id=?1 AND "              \
+		"status=?2")                                                                       \
 	X(IDEMPOTENT, "SELECT id FROM orders WHERE idempotency=?1")                                \
 	X(COUNTS, "SELECT state, count(*) FROM orders GROUP BY state")                             \
 	X(LAST_ORDER, "SELECT value FROM meta WHERE name='last_order'")                            \

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/master/ledger_private.h"
 
+#include <strait/status.h>
+
 #include <errno.h>
 #include <string.h>
 
@@ -171,6 +173,15 @@ static uint64_t one_number(struct ledger *l, sqlite3_stmt *s)
 		value = (uint64_t)sqlite3_column_int64(s, 0);
 	sqlite3_reset(s);
 	return value;
+}
+
+uint64_t ledger_carried_bytes(struct ledger *l, uint64_t order)
+{
+	sqlite3_stmt *s = ledger_stmt(l, STMT_CARRIED);
+
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)order);
+	sqlite3_bind_int(s, 2, STRAIT_STATUS_COMMITTED);
+	return one_number(l, s);
 }
 
 uint64_t ledger_idempotent(struct ledger *l, const char *key)

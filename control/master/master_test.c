@@ -269,11 +269,6 @@ static void operator_close(struct rpc_conn *c, int err, const char *text, void *
 static const struct rpc_handler operator_handler = { operator_open, operator_message_cb,
 	operator_close };
 
-/*
- * ---- the world
- * ---------------------------------------------------------------------------------------
- */
-
 static void retry_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct world *w = arg;
@@ -516,6 +511,12 @@ static void order_is_shipped_by_the_source_edge_and_done(void **state)
 	/* the same key is the same order */
 	r = submit_and_hear(w, "b", "one", 5);
 	assert_int_equal(r->orders[0]->order, 1);
+	/* and for other objects a mistake */
+	assert_int_equal(submit_and_hear(w, "b", "one", 4)->code, EEXIST);
+	w->a.answer = STRAIT_STATUS_EXISTS; /* nothing carried, no goodput */
+	submit_and_hear(w, "b", "two", 1);
+	RUN_UNTIL(w, order_is(w, 2, "done"));
+	assert_int_equal(w->op.last->orders[0]->goodput_bps, 0);
 	assert_int_equal(ask(w, STRAIT__REQUEST__VERB__ORDER_CANCEL, 1, NULL)->code, EALREADY);
 }
 

@@ -193,30 +193,100 @@ static void order_reply(struct client *c, uint64_t id, bool objects)
 	reply(c, &v);
 }
 
+struct known_order {
+	const Strait__Request *request;
+	size_t next; /* object to compare */
+	bool differs;
+};
+
+static void compare_order(const struct ledger_order *in, void *ctx)
+{
+	struct known_order *k = ctx;
+	const Strait__Request *r = k->request;
+
+	/* not the deadline: it is told from now, so that a repetition has another one */
+	k->differs = strcmp(in->from_site, r->from_site) != 0 ||
+		strcmp(in->to_site, r->to_site) != 0 || in->objects != r->n_objects ||
+		in->class != (r->has_class_ ? r->class_ : 1);
+}
+
+static bool is_same_bytes(ProtobufCBinaryData a, const void *data, size_t len)
+{
+	return a.len == len && (len == 0 || memcmp(a.data, data, len) == 0);
+}
+
+static void compare_object(const struct ledger_object *in, void *ctx)
+{
+	struct known_order *k = ctx;
+	const Strait__OrderObject *o;
+
+	if (k->differs || k->next >= k->request->n_objects)
+		return;
+	o = k->request->objects[k->next++];
+	k->differs = !is_same_bytes(o->key, in->key, in->key_len) ||
+		!is_same_bytes(o->tenant, in->tenant, in->tenant_len);
+}
+
+/* Whether the request is for anything but this order, which is in the ledger. */
+static bool is_different(struct master *m, uint64_t id, const Strait__Request *r)
+{
+	struct known_order k = { .request = r };
+
+	if (ledger_order(m->ledger, id, compare_order, &k) != 0)
+		return false; /* the reply will say what is wrong */
+	if (!k.differs)
+		ledger_objects(m->ledger, id, compare_object, &k);
+	return k.differs;
+}
+
+/* The same of one whose commit is under way. */
+static bool is_different_live(const struct order *o, const Strait__Request *r)
+{
+	struct known_order k = { .request = r };
+	struct ledger_order row = { .from_site = o->from_site,
+		.to_site = o->to_site,
+		.objects = o->count,
+		.class = o->class };
+
+	compare_order(&row, &k);
+	for (uint32_t i = 0; i < o->count && !k.differs; i++) {
+		const struct order_object *obj = &o->objects[i];
+		struct ledger_object in = { .key = obj->name + obj->tenant_len,
+			.key_len = obj->key_len,
+			.tenant = obj->name,
+			.tenant_len = obj->tenant_len };
+
+		compare_object(&in, &k);
+	}
+	return k.differs;
+}
+
 /* An earlier submission with this key. The same key for something else is a mistake to be told. */
 static bool is_repeated(struct client *c, const Strait__Request *r)
 {
 	struct master *m = c->master;
 	const struct order *o;
+	char why[160];
 	uint64_t id;
 
 	if (r->idempotency_key == NULL || r->idempotency_key[0] == '\0')
 		return false;
 	o = orderbook_find_idempotent(m->book, r->idempotency_key);
-	if (o != NULL &&
-		(strcmp(o->from_site, r->from_site) != 0 || strcmp(o->to_site, r->to_site) != 0 ||
-			o->count != r->n_objects)) {
-		reply_error(c, EEXIST, "this idempotency key was used for a different order");
-		return true;
-	}
-	if (o != NULL && !o->stored) { /* its commit is under way */
-		c->await_order = o->id;
-		return true;
-	}
 	id = o != NULL ? o->id : ledger_idempotent(m->ledger, r->idempotency_key);
 	if (id == 0)
 		return false;
-	order_reply(c, id, false);
+	/* until its commit only the book has it */
+	if (o != NULL && !o->stored ? is_different_live(o, r) : is_different(m, id, r)) {
+		snprintf(why, sizeof(why),
+			"this idempotency key is that of order %" PRIu64
+			", which has other objects, sites or class: take a new key",
+			id);
+		reply_error(c, EEXIST, why);
+	} else if (o != NULL && !o->stored) {
+		c->await_order = id;
+	} else {
+		order_reply(c, id, false);
+	}
 	return true;
 }
 

@@ -177,8 +177,12 @@ static void on_order(const struct ledger_order *in, void *ctx)
 	out->existed = in->existed;
 	out->failed = in->failed;
 	set_bytes(out, in->bytes, in->bytes);
-	if (in->finished_ms > in->created_ms)
-		out->goodput_bps = in->bytes * 8000 / (in->finished_ms - in->created_ms);
+	if (in->finished_ms > in->created_ms && in->committed > 0) {
+		uint64_t bytes = in->existed == 0 ? in->bytes
+						  : ledger_carried_bytes(sink->m->ledger, in->id);
+
+		out->goodput_bps = bytes * 8000 / (in->finished_ms - in->created_ms);
+	}
 	live = orderbook_find(sink->m->book, in->id);
 	if (live != NULL && in->finished_ms == 0)
 		overlay(v, out, live);

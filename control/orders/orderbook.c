@@ -255,6 +255,8 @@ static void object_settle(struct orderbook *b, struct order_object *obj, unsigne
 		o->failed++;
 	if (status == STRAIT_STATUS_COMMITTED || status == STRAIT_STATUS_EXISTS)
 		o->committed_bytes += obj->length;
+	if (status == STRAIT_STATUS_EXISTS)
+		o->existed_bytes += obj->length;
 	object_mark_dirty(b, obj);
 	order_settle(b, o, now_ms);
 }

@@ -108,6 +108,7 @@ struct order {
 	bool dirty, stored, canceled; /* stored: its row exists */
 	uint32_t count, pending, committed, existed, failed;
 	uint64_t committed_bytes; /* lengths of objects that are there */
+	uint64_t existed_bytes;   /* of these, of those that were there before */
 	uint32_t next_attempt;
 	uint64_t next_due_ms; /* earliest due_ms among ready; UINT64_MAX: none */
 	struct order_object *objects;

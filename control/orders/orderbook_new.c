@@ -292,6 +292,8 @@ static void recount(struct order *o)
 			o->failed++;
 		if (obj->status == STRAIT_STATUS_COMMITTED || obj->status == STRAIT_STATUS_EXISTS)
 			o->committed_bytes += obj->length;
+		if (obj->status == STRAIT_STATUS_EXISTS)
+			o->existed_bytes += obj->length;
 	}
 }
 
