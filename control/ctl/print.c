@@ -52,6 +52,17 @@ void table_cell(struct table *t, const char *fmt, ...)
 	t->next = (t->next + 1) % t->columns;
 }
 
+/* libsmartcols prints nothing of a table without lines; people expect the header. */
+static void print_header(const struct table *t)
+{
+	for (size_t i = 0; i < t->columns; i++) {
+		struct libscols_column *c = scols_table_get_column(t->t, i);
+
+		printf("%s%s", scols_cell_get_data(scols_column_get_header(c)),
+			i + 1 < t->columns ? " " : "\n");
+	}
+}
+
 void table_print(struct table *t)
 {
 	if (t == NULL || t->t == NULL) {
@@ -59,7 +70,10 @@ void table_print(struct table *t)
 		ctl_fail(CTL_FAILED, "out of memory");
 		return;
 	}
-	scols_print_table(t->t);
+	if (t->line == NULL)
+		print_header(t);
+	else
+		scols_print_table(t->t);
 	scols_unref_table(t->t);
 	free(t);
 }

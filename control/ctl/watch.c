@@ -22,12 +22,12 @@ struct watch {
 
 static double fraction(const Strait__OrderInfo *o)
 {
-	uint32_t ended = o->committed + o->existed + o->failed;
-	double by_objects = o->objects > 0 ? (double)ended / o->objects : 0;
+	/* what failed is not there: a failed order ends below 100 % */
+	double by_objects = o->objects > 0 ? (double)(o->committed + o->existed) / o->objects : 0;
 	double by_bytes = o->bytes_total > 0 ? (double)o->bytes_done / (double)o->bytes_total : 0;
 
-	if (ended == o->objects)
-		return 1;
+	if (o->has_finished_ms || o->committed + o->existed + o->failed == o->objects)
+		return by_objects;
 	/* bytes move before objects end, but the total is not known before the edge looked */
 	return by_bytes > by_objects && by_bytes <= 1 ? by_bytes : by_objects;
 }
