@@ -22,6 +22,19 @@ enum {
 	REPORT_DEFAULT_MS = 500,
 	REPORT_MIN_MS = 50,
 	ACCEPT_TIMEOUT_MS = 5000,
+	/* Another process of our name is connected: the master looks for it within 10 s. */
+	BACKOFF_TAKEN_MIN_MS = 10000,
+	BACKOFF_TAKEN_MAX_MS = 30000,
+	COMPLAINTS = 8,
+	COMPLAINT_MS = 5000,
+	COMPLAINT_TAKEN_MS = 60000,
+};
+
+/* A reason not to be connected, so that one that repeats does not hide another. */
+struct complaint {
+	int err;
+	uint32_t hash; /* of the text */
+	struct log_limit limit;
 };
 
 struct master_client {
@@ -36,6 +49,7 @@ struct master_client {
 	bool accepted, stopped;
 	uint64_t opened_ns, retry_ns, report_ns;
 	uint32_t failures, report_ms;
+	struct complaint complaints[COMPLAINTS];
 };
 
 struct master_client *master_client_create(const struct master_client_config *cfg,
@@ -199,28 +213,62 @@ static int on_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, si
 	}
 }
 
+/* FNV-1a */
+static uint32_t text_hash(const char *text)
+{
+	uint32_t hash = 2166136261;
+
+	while (*text != '\0')
+		hash = (hash ^ (uint8_t)*text++) * 16777619;
+	return hash;
+}
+
+static void complain(struct master_client *mc, enum log_level level, uint32_t interval_ms, int err,
+	const char *text)
+{
+	uint32_t hash = text_hash(text);
+	struct complaint *c = &mc->complaints[hash % COMPLAINTS];
+	uint64_t left_out;
+
+	if (c->err != err || c->hash != hash)
+		*c = (struct complaint){ .err = err, .hash = hash };
+	if (log_limit_pass(&c->limit, interval_ms * MS_NS, &left_out))
+		log_write(level, "master", "not connected address=%s: %s suppressed=%" PRIu64,
+			mc->cfg.address, text, left_out);
+}
+
+static uint64_t jittered_ms(uint64_t min_ms, uint64_t max_ms)
+{
+	uint32_t jitter = 0;
+
+	if (getrandom(&jitter, sizeof(jitter), GRND_NONBLOCK) != sizeof(jitter))
+		jitter = 0;
+	return min_ms + jitter % (max_ms - min_ms + 1);
+}
+
 static void on_close(struct rpc_conn *c, int err, const char *text, void *ctx)
 {
 	struct master_client *mc = ctx;
 	uint64_t ms = BACKOFF_MIN_MS << (mc->failures < 5 ? mc->failures : 5);
-	uint32_t jitter = 0;
 
-	(void)err;
 	if (mc->conn != c)
 		return;
 	if (ms > BACKOFF_MAX_MS)
 		ms = BACKOFF_MAX_MS;
-	if (getrandom(&jitter, sizeof(jitter), GRND_NONBLOCK) != sizeof(jitter))
-		jitter = 0;
-	if (mc->accepted)
+	ms = jittered_ms(ms / 2, ms);
+	if (err == -EEXIST) {
+		/* Not soon, or two edges of one name would take over from each other for ever. */
+		complain(mc, LOG_LEVEL_ERROR, COMPLAINT_TAKEN_MS, err, text);
+		ms = jittered_ms(BACKOFF_TAKEN_MIN_MS, BACKOFF_TAKEN_MAX_MS);
+	} else if (mc->accepted) {
 		log_warn("master", "connection lost address=%s: %s", mc->cfg.address, text);
-	else
-		log_limited(LOG_LEVEL_WARN, "master", 5000, "not connected address=%s: %s",
-			mc->cfg.address, text);
+	} else {
+		complain(mc, LOG_LEVEL_WARN, COMPLAINT_MS, err, text);
+	}
 	mc->conn = NULL;
 	mc->accepted = false;
 	mc->failures++;
-	mc->retry_ns = clock_now_ns() + (ms / 2 + jitter % (ms / 2 + 1)) * MS_NS;
+	mc->retry_ns = clock_now_ns() + ms * MS_NS;
 }
 
 static const struct rpc_handler handler = {

@@ -11,7 +11,8 @@
 /*
  * The edge's connection to its master: register, take orders, report.
  *
- * Kept up with a jittered backoff of 0.2 to 5 s. While it is away running transfers go on and
+ * Kept up with a jittered backoff of 0.2 to 5 s; 10 to 30 s while the master says that another
+ * process of this edge's name is connected. While it is away running transfers go on and
  * their results are kept. A master whose term is lower than one seen before is not obeyed.
  *
  * Control thread only.
