@@ -42,6 +42,7 @@ status_of 4 ctl site del c
 check_py "site del: JSON" 'r == {}' r="$(ctl site add d >/dev/null && ctl site del d -o json)"
 check_py "site list no longer shows it" '"c" not in [s["site"] for s in r]' r="$(ctl site list -o json)"
 
+check "an empty order list has its header" grep -q '^ORDER' <(ctl order list)
 lab_submit objects
 ctl order watch "$ORDER" >"$LAB_DIR/watch" 2>&1
 check_py "order watch waits for the end" 'rc == 0' rc=$?
@@ -95,6 +96,9 @@ check_py "pool show: JSON" 'r["objects"] > 0' \
 check_py "remove: JSON" 'r == {"removed": 1}' \
 	r="$(pool_tool put "$LAB_A" key-3 9 && "$LAB_BIN/straitctl" remove --pool "$LAB_A" key-3 -o json)"
 check_py "pki: JSON" '"ca.pem" in r["cert"]' r="$("$LAB_BIN/straitctl" pki init "$LAB_DIR/ca" -o json)"
+status_of 0 ctl order submit --from a --to b --idempotency-key once key-1
+status_of 0 ctl order submit --from a --to b --idempotency-key once key-1
+status_of 4 ctl order submit --from a --to b --idempotency-key once key-2
 printf 'key-1\n' | ctl order submit --from a --to b --keys-file - --wait >"$LAB_DIR/out" 2>&1
 check_py "order submit --wait" 'rc == 0' rc=$?
 status_of 0 "$LAB_BIN/straitctl" get --pool "$LAB_B" key-1 --to "$LAB_DIR/back"
@@ -103,6 +107,14 @@ check "and it came across" cmp "$LAB_DIR/value" "$LAB_DIR/back"
 status_of 2 ctl bogus
 status_of 2 ctl order
 status_of 2 ctl order submit --from a
+status_of 2 "$LAB_BIN/straitctl" --master 127.0.0.1 --insecure-loopback status
+status_of 2 ctl order show
+check "a missing argument is named" grep -q 'argument is missing: ID' "$LAB_DIR/out"
+status_of 2 ctl order show 1 2
+check "and one too many" grep -q 'too many: "2"' "$LAB_DIR/out"
+status_of 1 "$LAB_BIN/straitctl" pool create --pool /proc/x --size 8M
+check "a pool that cannot be is named once, and without advice" \
+	grep -q '^straitctl: /proc/x: [^/(]*$' "$LAB_DIR/out"
 status_of 0 ctl --help
 status_of 0 ctl --version
 stop master
