@@ -5,14 +5,14 @@ Addresses, ports, lengths and checksums are filled in only where a test left the
 import random
 from collections.abc import Iterable, Sequence
 
-from framework.context import get_ctx
-from framework.testbed_model.traffic_generator.scapy import CapturedPacket
 from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
 
 from api.strait import DATA_PORT, Counters, Edge, moved, poll_until
 from api.test import log_debug, verify
+from framework.context import get_ctx
+from framework.testbed_model.traffic_generator.scapy import CapturedPacket
 
 # On the edges' prefix and nobody's.
 TG_IP = "10.66.0.100"

@@ -7,7 +7,6 @@ but the one drop that doc/wire.md section 5 names, in the order given there."""
 import random
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
@@ -101,11 +100,11 @@ class TestSessionHeaders(TestSuite):
         return bytes(packet)
 
     def _verify_refused(self, payloads: list[bytes], counter: str, what: str,
-                        frame: Callable[[bytes], bytes] | None = None) -> None:
+                        source: str = "") -> None:
         """Each payload moves `counter` by one and no other drop counter. The session goes on
         meanwhile, so what comes in and goes out otherwise is not looked at."""
         before = self._edge.counters()
-        send_packets(self._edge, [(frame or self._from_peer)(p) for p in payloads])
+        send_packets(self._edge, [self._from_peer(p, source) for p in payloads])
         self._edge.wait_counter(counter, before[counter] + len(payloads))
         # Whatever else they moved is in the next reports.
         time.sleep(2 * REPORT_INTERVAL)
@@ -201,7 +200,8 @@ class TestSessionHeaders(TestSuite):
             Bits that lead to a generation that is not held: rx_generation. The others, those of
             the next generation among them: rx_auth. No other drop counter moves.
         """
-        far, near = [], []
+        far: list[bytes] = []
+        near: list[bytes] = []
         for bit in range(64):
             payload = flip(self._control[0], 64 + bit)
             generation = int.from_bytes(payload[8:16], "big") >> GENERATION_SHIFT
@@ -273,9 +273,8 @@ class TestSessionHeaders(TestSuite):
             drop_no_session counts each and no other drop counter moves.
         """
         for source in ("10.66.0.3", "10.66.0.100", "192.0.2.1"):
-            self._verify_refused(
-                [*self._control[:4], flip(self._control[0], 200)], "port_drop_no_session",
-                f"from {source}", lambda payload, ip=source: self._from_peer(payload, ip))
+            self._verify_refused([*self._control[:4], flip(self._control[0], 200)],
+                                 "port_drop_no_session", f"from {source}", source)
 
     @func_test
     def object_arrives_after_all(self) -> None:

@@ -4,6 +4,7 @@
 Takes the place of an SSH session. The process of the harness itself never changes its namespace;
 everything goes through `ip netns exec`, which execs, so a pid is the pid of what was asked for."""
 import ctypes
+import functools
 import os
 import shutil
 import signal
@@ -18,9 +19,11 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     """In the child: no orphan, even when the harness is killed with SIGKILL."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it was killed before prctl() could be told
+        os._exit(1)
 
 
 def run(*argv: str, check: bool = True, timeout: float = 20) -> subprocess.CompletedProcess[str]:
@@ -88,7 +91,8 @@ class NetnsSession:
                 process = subprocess.Popen(
                     ("ip", "netns", "exec", self.netns, *argv), stdin=stdin, stdout=out,
                     stderr=err, cwd=cwd, start_new_session=True,
-                    preexec_fn=_die_with_parent)  # noqa: PLW1509 - no threads here
+                    # No threads here.
+                    preexec_fn=functools.partial(_die_with, os.getpid()))  # noqa: PLW1509
             finally:
                 if not isinstance(out, int):
                     out.close()
