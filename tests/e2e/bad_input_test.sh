@@ -42,6 +42,8 @@ bad_master() {
 bad_edge "a misspelled key" 's/^edge:/hedge:/' 2:
 bad_edge "a site's name" 's/^site: a/site: "A b"/' 1:
 bad_edge "a wrong unit" 's/^cap: .*/cap: 1parsec/' '[0-9]+:.*parsec'
+bad_edge "a cap of nothing" 's/^cap: .*/cap: 0/' '[0-9]+:.*leave it out'
+bad_edge "a pool's path that depends on where it is started" 's,path: .*/,path: ,' '5:.*begin with /'
 bad_edge "a pool without a size" '/^    size:/d' '[4-6]:.*size'
 bad_edge "an address without prefix" 's,10.66.0.1/24,10.66.0.1,' '10:.*prefix'
 bad_edge "a misspelled boolean" 's/create: true/create: tru/' '[5-7]:.*create'
@@ -133,6 +135,41 @@ edge_start a
 wait_ready edge-a
 wait_edges
 ok "without that term it obeys again"
+
+# ---- names and pools ------------------------------------------------------------------------------
+
+sed -e "s/$LAB_PORT_A/$port/" -e "s,$LAB_A,$LAB_SHM/s.pool," -e 's/size: .*/size: 8M/' \
+	-e 's,/state-a,/state-stranger,' -e 's,/a.sock,/stranger.sock,' \
+	"$LAB_DIR/a.yaml" >"$LAB_DIR/double.yaml"
+spawn double "$LAB_BIN/strait-edge" --config "$LAB_DIR/double.yaml"
+taken() { logged double 'error: master: .*another process'; }
+until_true 10 taken || true
+check "a second edge of one name is told so" taken
+check_py "and the first one stays" "$(logged edge-a 'connection lost' && echo False || echo True)"
+stop double
+
+rm "$LAB_A"
+lost() { logged edge-a 'error: control: pool .*deleted.*restart the edge'; }
+until_true 10 lost || true
+check "an edge whose pool was deleted says so" lost
+submit_k() { printf 'k\n' | ctl order submit --from a --to b --keys-file - -o json; }
+ORDER=$(py 'r["order"]' r="$(submit_k)")
+lab_wait "$ORDER" 20
+check_py "and refuses orders" 's == {"REFUSED": 1}' s="$(statuses "$ORDER")"
+says_why() { logged edge-a 'order refused.*restart the edge'; }
+check "with a reason" says_why
+stop edge-a
+edge_start a
+wait_ready edge-a
+truncate -s 4096 "$LAB_A"
+cut_short() { logged edge-a 'error: .*cut .*'; }
+until_true 10 cut_short || true
+check "an edge whose pool was cut says so" cut_short
+stop edge-a
+rm "$LAB_A"
+edge_start a
+wait_ready edge-a
+wait_edges
 
 # ---- the control protocol -------------------------------------------------------------------------
 
