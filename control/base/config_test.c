@@ -239,7 +239,7 @@ static void expect_content(const char *path, const char *want)
 
 static void a_file_that_a_user_names_keeps_its_kind_and_mode(void **state)
 {
-	char dir[] = "/tmp/strait-put-test-XXXXXX", file[64], link[64], fifo[64], buf[8];
+	char dir[] = "/tmp/strait-put-test-XXXXXX", file[64], link[64], fifo[64], stale[96], buf[8];
 	mode_t before = umask(0077);
 	struct stat st;
 	int fd;
@@ -257,6 +257,11 @@ static void a_file_that_a_user_names_keeps_its_kind_and_mode(void **state)
 	assert_int_equal(file_put(file, "two", 3), 0);
 	assert_int_equal(stat(file, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
+	/* what a killed process with our number left is in nobody's way */
+	snprintf(stale, sizeof(stale), "%s.%d-1.tmp", file, (int)getpid());
+	assert_int_equal(file_create(stale, "x", 1, 0600), 0);
+	assert_int_equal(file_put(file, "two", 3), 0);
+	assert_int_equal(unlink(stale), 0);
 	assert_int_equal(chmod(file, 0664), 0);
 	assert_int_equal(file_put(link, "three", 5), 0);
 	expect_content(file, "three");

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { TEMPORARIES_MAX = 100 };
+
 int file_read(const char *path, size_t max, char **out, size_t *len)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -130,12 +132,19 @@ static int replace_regular(const char *path, const mode_t *mode, const void *dat
 {
 	static unsigned int counter;
 	char tmp[PATH_MAX];
-	int fd, rc;
+	int fd = -1, rc;
 
-	if ((size_t)snprintf(tmp, sizeof(tmp), "%s.%d-%u.tmp", path, (int)getpid(), counter++) >=
-		sizeof(tmp))
-		return -ENAMETOOLONG;
-	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	/* one of a killed process may be there, whose number was ours: in containers they repeat */
+	for (int i = 0; i < TEMPORARIES_MAX; i++) {
+		unsigned int n = __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED);
+
+		if ((size_t)snprintf(tmp, sizeof(tmp), "%s.%d-%u.tmp", path, (int)getpid(), n) >=
+			sizeof(tmp))
+			return -ENAMETOOLONG;
+		fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+		if (fd >= 0 || errno != EEXIST)
+			break;
+	}
 	if (fd < 0)
 		return -errno;
 	rc = mode != NULL && fchmod(fd, *mode) < 0 ? -errno : write_all(fd, data, len);
