@@ -4,7 +4,10 @@
 #include <strait/status.h>
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PRUNE_BATCH = 16 };
 
@@ -47,13 +50,36 @@ int ledger_sites(struct ledger *l, void (*cb)(const struct ledger_site *s, void 
 	return rc;
 }
 
+/*
+ * Reading a database in WAL mode leaves its log behind, of whoever reads: where there is no log, no
+ * master has the file open, and it is read as one that does not change.
+ */
+static int peek_uri(const char *path, char *uri, size_t len)
+{
+	size_t n = (size_t)snprintf(uri, len, "%s-wal", path);
+	bool logged = n < len && access(uri, F_OK) == 0;
+
+	n = (size_t)snprintf(uri, len, "file:");
+	for (; *path != '\0' && n + 4 < len; path++)
+		n += (size_t)snprintf(uri + n, len - n,
+			strchr("?#%", *path) != NULL ? "%%%02x" : "%c", (unsigned char)*path);
+	if (*path != '\0' || n + sizeof("?immutable=1") > len)
+		return -ENAMETOOLONG;
+	if (!logged)
+		strcpy(uri + n, "?immutable=1");
+	return 0;
+}
+
 bool ledger_peek_site(const char *path, const char *name)
 {
 	sqlite3_stmt *s = NULL;
 	sqlite3 *db = NULL;
+	char uri[PATH_MAX];
 	bool found = false;
 
-	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+	if (peek_uri(path, uri, sizeof(uri)) != 0)
+		return false;
+	if (sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&
 		sqlite3_prepare_v2(db, "SELECT 1 FROM sites WHERE name=?1", -1, &s, NULL) ==
 			SQLITE_OK) {
 		bind_text(s, 1, name);

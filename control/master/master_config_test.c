@@ -96,6 +96,8 @@ static void check_finds_what_the_start_would(void **state)
 	unlink(db);
 	snprintf(db, sizeof(db), "%s/db", dir);
 	unlink(db);
+	snprintf(db, sizeof(db), "%s/db-wal", dir); /* no trace of the check */
+	assert_int_not_equal(access(db, F_OK), 0);
 
 	snprintf(text, sizeof(text), "ledger: %s/none/db\ninsecure_loopback: true\n", dir);
 	assert_int_equal(file_put(path, text, strlen(text)), 0);
