@@ -117,15 +117,19 @@ static int run_stages(struct run *x)
 static int run(const struct bench_options *o, struct result *r)
 {
 	struct run x = { .o = o, .r = r, .pool_bytes = (size_t)o->pool_mib << 20 };
-	uint8_t *scratch;
+	uint8_t *own = NULL;
 	int ret = -ENOMEM;
 
-	/* The receiver's ceiling overwrites its pool: it gets one of its own. */
 	x.pool = host_region_get(x.pool_bytes);
-	scratch = host_region_get(x.pool_bytes);
-	if (x.pool == NULL || scratch == NULL)
+	if (x.pool == NULL)
 		goto out;
-	x.limit = limit_create(scratch, x.pool_bytes, o->symbol_bytes, o->rows);
+	/* The receiver's ceiling overwrites its pool: beside a sender that reads one it has its own. */
+	if (o->verb == BENCH_RX) {
+		own = host_region_get(x.pool_bytes);
+		if (own == NULL)
+			goto out;
+	}
+	x.limit = limit_create(own != NULL ? own : x.pool, x.pool_bytes, o->symbol_bytes, o->rows);
 	if (x.limit == NULL)
 		goto out;
 	ret = 0;
@@ -137,7 +141,7 @@ static int run(const struct bench_options *o, struct result *r)
 		ret = run_stages(&x);
 out:
 	limit_destroy(x.limit);
-	host_region_put(scratch, x.pool_bytes);
+	host_region_put(own, x.pool_bytes);
 	host_region_put(x.pool, x.pool_bytes);
 	return ret;
 }
