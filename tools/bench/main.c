@@ -123,7 +123,7 @@ static int run(const struct bench_options *o, struct result *r)
 	x.pool = host_region_get(x.pool_bytes);
 	if (x.pool == NULL)
 		goto out;
-	/* The receiver's ceiling overwrites its pool: beside a sender that reads one it has its own. */
+	/* The receiver's ceiling overwrites its pool: not the one that a sender reads. */
 	if (o->verb == BENCH_RX) {
 		own = host_region_get(x.pool_bytes);
 		if (own == NULL)

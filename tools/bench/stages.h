@@ -15,7 +15,7 @@ enum stage {
 	STAGE_SEAL,         /* seal, source from DRAM */
 	STAGE_OPEN,         /* open into place in DRAM */
 	STAGE_DIGEST,       /* digest a block just written, as one piece */
-	STAGE_PARITY_BLOCK, /* rows of a whole block at once, sources from DRAM: what the path does */
+	STAGE_PARITY_BLOCK, /* rows of a whole block at once, as the path does */
 	STAGE_PARITY_FUSED, /* rows per packet, right before its seal: seal included */
 	STAGE_DECODE,       /* rebuild one symbol of a block, per packet of the block */
 	STAGE_COUNT
