@@ -109,7 +109,8 @@ def verify_dropped(edge: Edge, packets: Iterable[Packet | bytes], counter: str,
 
     For an edge nobody else talks to: what it received is exactly what was sent here."""
     tg = get_ctx().tg
-    before = edge.counters()
+    # What was sent before may not be in the last report yet.
+    before = edge.settled_counters()
     tg.flush()
     frames = [frame_bytes(p) for p in packets]
     # Small enough for the rings of af_packet, which drop what does not fit.

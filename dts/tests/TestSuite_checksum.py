@@ -156,7 +156,7 @@ class TestChecksum(TestSuite):
         frame = bytes(packet)
         verify_dropped(self._edge, [flip(frame, (L4_AT + 2) * 8 + bit) for bit in range(16)],
                        "port_drop_checksum", "wrong ICMP checksum")
-        before = self._edge.counters()
+        before = self._edge.settled_counters()
         answers = send_and_capture(self._edge, [packet], 1)
         verify(len(answers) == 1, "a right echo request was not answered")
         answer = Ether(answers[0].data)

@@ -17,7 +17,7 @@ from api.packet import (
     stranger,
     verify_dropped,
 )
-from api.strait import DATA_PORT, Edge, Master
+from api.strait import DATA_PORT, Edge, Master, moved
 from api.test import verify
 from framework.context import get_ctx
 from framework.test_suite import TestSuite, func_test
@@ -182,11 +182,15 @@ class TestFragmentsAndLengths(TestSuite):
                   for n in range(18) for size in (60, 64, 200)]
         verify_dropped(self._edge, frames, "port_drop_no_session", "padding")
         request = bytes(echo_request(self._edge, b"four"))
+        before = self._edge.settled_counters()
         answers = send_and_capture(self._edge, [request + b"\xee" * 200], 1)
         verify(len(answers) == 1, "a padded echo request was not answered")
         size = len(answers[0].data)
         verify(size <= max(60, len(request)), f"{size} bytes came back for {len(request)}")
         verify(b"\xee" not in answers[0].data[len(request):], "padding came back")
+        after = self._edge.wait_counter("port_icmp_echo", before["port_icmp_echo"] + 1)
+        verify(after["port_icmp_echo"] == before["port_icmp_echo"] + 1, "icmp_echo did not move")
+        verify(not moved(before, after), f"drops: {moved(before, after)}")
 
     @func_test
     def echo_too_short(self) -> None:

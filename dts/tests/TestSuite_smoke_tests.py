@@ -64,7 +64,7 @@ class TestSmokeTests(TestSuite):
             Each is answered with the edge's MAC to who asked; arp_replies moved by as much, no
             drop counter did.
         """
-        before = self._edge.counters()
+        before = self._edge.settled_counters()
         answers = send_and_capture(self._edge, [arp_request(self._edge)] * 3, 3)
         verify(len(answers) == 3, f"{len(answers)} answers to 3 ARP requests")
         for answer in answers:
@@ -89,7 +89,7 @@ class TestSmokeTests(TestSuite):
         Verify:
             No ARP reply and no drop. The echo request is counted by drop_not_for_us and no other.
         """
-        before = self._edge.counters()
+        before = self._edge.settled_counters()
         asked = [arp_request(self._edge, f"10.66.0.{n}") for n in (0, 3, 77, 255)]
         answers = send_and_capture(self._edge, asked, 1, 0.3)
         verify(not answers, f"{len(answers)} answers for addresses of others")
@@ -101,7 +101,7 @@ class TestSmokeTests(TestSuite):
         verify_dropped(self._edge, [stray], "port_drop_not_for_us", "echo request to another")
 
     def _echo(self, sizes: list[int]) -> None:
-        before = self._edge.counters()
+        before = self._edge.settled_counters()
         bodies = {i: random.randbytes(size) for i, size in enumerate(sizes, 1)}
         asked = [echo_request(self._edge, body, i) for i, body in bodies.items()]
         answers = send_and_capture(self._edge, asked, len(asked))
