@@ -292,9 +292,12 @@ static size_t row_send(struct session *s, struct tx_transfer *t, uint8_t stream,
 static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf)
 {
 	struct tx_stream *st = &t->stream[stream];
-	bool late = stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t);
+	bool late;
 	uint32_t block;
 
+	if (st->queue_len == 0)
+		return 0;
+	late = stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t);
 	while (tx_queue_peek(st, &block)) {
 		struct tx_block *b = &st->blocks[block];
 		uint32_t k = partition_k(&st->part, block);

@@ -54,22 +54,6 @@ static uint64_t oldest_order(const struct sentlog *l)
 	return l->next > l->mask ? l->next - l->mask - 1 : 0;
 }
 
-bool sentlog_full(const struct sentlog *l)
-{
-	uint64_t reserve = (l->mask + 1) / 8, first = (l->next & ~UINT64_C(63));
-
-	for (uint64_t at = first; at < l->next + reserve; at += 64) {
-		uint64_t word = l->out[(at & l->mask) / 64];
-
-		/* In the word of `next` itself the lower bits are the youngest packets. */
-		if (at == first)
-			word &= ~UINT64_C(0) << (l->next & 63);
-		if (word != 0)
-			return true;
-	}
-	return false;
-}
-
 void sentlog_make_room(struct sentlog *l, sentlog_cb cb, void *ctx)
 {
 	uint32_t i = l->next & l->mask;
@@ -219,6 +203,14 @@ uint64_t sentlog_detect(struct sentlog *l, uint64_t before_ns, sentlog_cb cb, vo
 		n++;
 	}
 	return n;
+}
+
+bool sentlog_full(struct sentlog *l)
+{
+	uint64_t size = (uint64_t)l->mask + 1;
+
+	/* The oldest packet out is moved on by what was acknowledged: amortized, a step a packet. */
+	return sentlog_oldest_ns(l) != UINT64_MAX && l->next - l->first_out >= size - size / 8;
 }
 
 uint64_t sentlog_oldest_ns(struct sentlog *l)

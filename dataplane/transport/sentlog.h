@@ -60,7 +60,7 @@ void sentlog_fini(struct sentlog *l);
 
 /** No room for another tracked packet: the oldest entries, less a reserve for control packets, are
  * still out. */
-bool sentlog_full(const struct sentlog *l);
+bool sentlog_full(struct sentlog *l);
 
 /** Declare lost what the next packet would overwrite. A no-op unless control packets used up the
  * reserve. */
