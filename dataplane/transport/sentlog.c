@@ -209,7 +209,7 @@ bool sentlog_full(struct sentlog *l)
 {
 	uint64_t size = (uint64_t)l->mask + 1;
 
-	/* The oldest packet out is moved on by what was acknowledged: amortized, a step a packet. */
+	/* The oldest packet out moves on with what is acknowledged: a step a packet. */
 	return sentlog_oldest_ns(l) != UINT64_MAX && l->next - l->first_out >= size - size / 8;
 }
 
