@@ -64,18 +64,7 @@ edge_config() {
 			-e "s/address: 127.0.0.1:.*/address: 10.99.$n.1:7400/" \
 			-e 's,^\(  *\)\(address: 10.66.*\),\1\2\n\1dscp: 46,' >"$LAB_DIR/$1.yaml"
 }
-cat >"$LAB_DIR/master.yaml" <<-YAML
-	listen: 0.0.0.0:7400
-	ledger: $LAB_DIR/master.db
-	report_interval: 200ms
-	tls:
-	  ca: $LAB_DIR/pki/ca.pem
-	  cert: $LAB_DIR/pki/master.pem
-	  key: $LAB_DIR/pki/master.key
-	sites:
-	  - name: a
-	  - name: b
-YAML
+master_yaml 0.0.0.0:7400 >"$LAB_DIR/master.yaml"
 master_start() { spawn master ip netns exec $ns_m "$LAB_BIN/strait-master" --config "$LAB_DIR/master.yaml"; }
 edge_start() {
 	spawn "edge-$1" ip netns exec "st$1-$id" "$LAB_BIN/strait-edge" --config "$LAB_DIR/$1.yaml"

@@ -264,13 +264,10 @@ edge_yaml() {
 	YAML
 }
 
-# lab_configure: certificates and configuration files.
-lab_configure() {
-	lab_pki
-	edge_yaml a "$(memif 0 client a)" "$LAB_POOL_A" "$LAB_PORT_A" 10.66.0.1 >"$LAB_DIR/a.yaml"
-	edge_yaml b "$(memif 0 client b)" "$LAB_POOL_B" "$LAB_PORT_B" 10.66.0.2 >"$LAB_DIR/b.yaml"
-	cat >"$LAB_DIR/master.yaml" <<-YAML
-		listen: 127.0.0.1:$LAB_PORT_M
+# master_yaml LISTEN: the configuration of the master on stdout.
+master_yaml() {
+	cat <<-YAML
+		listen: $1
 		ledger: $LAB_DIR/master.db
 		report_interval: 200ms
 		tls:
@@ -281,6 +278,14 @@ lab_configure() {
 		  - name: a
 		  - name: b
 	YAML
+}
+
+# lab_configure: certificates and configuration files.
+lab_configure() {
+	lab_pki
+	edge_yaml a "$(memif 0 client a)" "$LAB_POOL_A" "$LAB_PORT_A" 10.66.0.1 >"$LAB_DIR/a.yaml"
+	edge_yaml b "$(memif 0 client b)" "$LAB_POOL_B" "$LAB_PORT_B" 10.66.0.2 >"$LAB_DIR/b.yaml"
+	master_yaml "127.0.0.1:$LAB_PORT_M" >"$LAB_DIR/master.yaml"
 }
 
 wan_start() {
