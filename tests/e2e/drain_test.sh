@@ -20,7 +20,7 @@ drain() {
 	local start=$SECONDS
 	stop "edge-$1" 15
 	check_py "$2: SIGTERM ends the edge with status 0" 'rc == 0' rc="$RC"
-	check_py "$2: within its drain timeout and a little" "$((SECONDS - start)) <= 5 * $LAB_SLOW"
+	check_py "$2: within its drain timeout and a little" "$((SECONDS - start)) <= 8"
 	check "$2: what is visible at B is whole" lab_verify "$2" --allow-missing
 	edge_start "$1"
 	wait_ready "edge-$1"
