@@ -40,10 +40,10 @@ endif
 once = $(eval $1 := $(shell $2))$(if $($1),,$(error no answer from "$2": run `make deps`))$($1)
 
 EXT_PKGS := libisal libssl libcrypto libevent libevent_openssl libevent_pthreads libcyaml yaml-0.1 \
-	    jansson smartcols liburcu libprotobuf-c sqlite3 libseccomp
+	    jansson smartcols liburcu libprotobuf-c sqlite3 libseccomp libzmq libcurl
 EXT_CFLAGS    = $(call once,EXT_CFLAGS,pkg-config --cflags $(EXT_PKGS))
-# The distribution's libipsec-mb has no .pc file.
-EXT_LIBS      = $(call once,EXT_LIBS,pkg-config --libs $(EXT_PKGS) && echo -lIPSec_MB)
+# The distribution's libipsec-mb and msgpack have no .pc file of use.
+EXT_LIBS      = $(call once,EXT_LIBS,pkg-config --libs $(EXT_PKGS) && echo -lIPSec_MB -lmsgpackc)
 CMOCKA_LIBS   = $(call once,CMOCKA_LIBS,pkg-config --libs cmocka)
 # The .pc file's -march reaches only the directories that include rte_* headers. Everything else is
 # plain x86-64; ISA-L, ipsec-mb and OpenSSL pick their kernels at run time.
@@ -97,6 +97,11 @@ $(eval $(call library,transport,dataplane/transport))
 $(eval $(call library,strait,dataplane/pool))
 $(eval $(call library,rpc,control/rpc,$(GEN_OBJ)))
 $(eval $(call library,orders,control/orders))
+$(eval $(call library,log,control/log))
+$(eval $(call library,index,control/index))
+$(eval $(call library,planner,control/planner))
+$(eval $(call library,sources,control/sources))
+$(eval $(call library,site,control/site))
 $(eval $(call library,master,control/master))
 $(eval $(call library,ctl,control/ctl))
 $(eval $(call library,edge,dataplane/edge))
