@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/fec/rs.h"
 
+#include "dataplane/fec/gf.h"
+
 #include <isa-l/erasure_code.h>
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* ISA-L's update kernels need 64 bytes, its dot products 32. */
@@ -16,11 +17,12 @@ void rs_init(struct rs *rs)
 	rs->table_k = 0;
 	rs->table_first = 0;
 	rs->table_rows = 0;
+	rs->wide = gf_is_wide();
 }
 
 uint8_t rs_coefficient(uint32_t esi, uint32_t j)
 {
-	return gf_inv((unsigned char)(esi ^ j));
+	return gf_inverse((uint8_t)(esi ^ j));
 }
 
 static bool is_valid(uint32_t k, uint32_t first, uint32_t rows, size_t len)
@@ -43,6 +45,40 @@ static void load_rows(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows)
 	rs->table_rows = rows;
 }
 
+static bool is_present(const uint64_t *present, uint32_t j)
+{
+	return (present[j / 64] >> (j % 64)) & 1;
+}
+
+/* Adds some sources to rows with these ESIs. n <= GF_SOURCES_MAX, rows <= RS_BATCH_ROWS. */
+static void wide_add(const uint8_t *esi, uint32_t rows, size_t len, const uint8_t *column,
+	uint32_t n, const uint8_t *const *src, uint8_t *const *dst, bool add)
+{
+	uint8_t c[GF_SOURCES_MAX * RS_BATCH_ROWS];
+
+	for (uint32_t j = 0; j < n; j++)
+		for (uint32_t r = 0; r < rows; r++)
+			c[j * rows + r] = rs_coefficient(esi[r], column[j]);
+	gf_sum(rows, n, len, c, src, dst, add);
+}
+
+/* Sources j .. j + n - 1, any n, into at most RS_BATCH_ROWS rows from ESI k + first on. */
+static void wide_update(uint32_t k, uint32_t first, uint32_t rows, size_t len, uint32_t j,
+	uint32_t n, const uint8_t *const *src, uint8_t *const *dst, bool fresh)
+{
+	uint8_t esi[RS_BATCH_ROWS], column[GF_SOURCES_MAX];
+
+	for (uint32_t r = 0; r < rows; r++)
+		esi[r] = (uint8_t)(k + first + r);
+	for (uint32_t i = 0; i < n; i += GF_SOURCES_MAX) {
+		uint32_t some = n - i < GF_SOURCES_MAX ? n - i : GF_SOURCES_MAX;
+
+		for (uint32_t x = 0; x < some; x++)
+			column[x] = (uint8_t)(j + i + x);
+		wide_add(esi, rows, len, column, some, src + i, dst, !fresh || i > 0);
+	}
+}
+
 int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t len,
 	const uint8_t *const *src, uint8_t *const *dst)
 {
@@ -51,6 +87,10 @@ int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t l
 	for (uint32_t i = 0; i < rows; i += RS_BATCH_ROWS) {
 		uint32_t n = rows - i < RS_BATCH_ROWS ? rows - i : RS_BATCH_ROWS;
 
+		if (rs->wide) {
+			wide_update(k, first + i, n, len, 0, k, src, dst + i, true);
+			continue;
+		}
 		load_rows(rs, k, first + i, n);
 		ec_encode_data((int)len, (int)k, (int)n, rs->tables, (unsigned char **)src,
 			(unsigned char **)dst + i);
@@ -59,15 +99,22 @@ int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t l
 }
 
 int rs_encode_update(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t len,
-	uint32_t j, const uint8_t *src, uint8_t *const *dst)
+	uint32_t j, uint32_t n, const uint8_t *const *src, uint8_t *const *dst, bool fresh)
 {
-	if (!is_valid(k, first, rows, len) || j >= k || rows > RS_BATCH_ROWS)
+	if (!is_valid(k, first, rows, len) || j > k || n > k - j || rows > RS_BATCH_ROWS)
 		return -EINVAL;
-	if (rows == 0)
+	if (rows == 0 || n == 0)
 		return 0;
+	if (rs->wide) {
+		wide_update(k, first, rows, len, j, n, src, dst, fresh);
+		return 0;
+	}
 	load_rows(rs, k, first, rows);
-	ec_encode_data_update((int)len, (int)k, (int)rows, (int)j, rs->tables, (unsigned char *)src,
-		(unsigned char **)dst);
+	for (uint32_t r = 0; fresh && r < rows; r++)
+		memset(dst[r], 0, len);
+	for (uint32_t i = 0; i < n; i++)
+		ec_encode_data_update((int)len, (int)k, (int)rows, (int)(j + i), rs->tables,
+			(unsigned char *)src[i], (unsigned char **)dst);
 	return 0;
 }
 
@@ -98,19 +145,35 @@ static void invert_cauchy(const uint8_t *esi, const uint8_t *column, uint32_t e,
 
 	for (uint32_t j = 0; j < e; j++)
 		u[j] = gf_mul(product_of_sums(esi[j], column, e),
-			gf_inv(product_of_sums(esi[j], esi, e)));
+			gf_inverse(product_of_sums(esi[j], esi, e)));
 	for (uint32_t i = 0; i < e; i++) {
 		uint8_t v = gf_mul(product_of_sums(column[i], esi, e),
-			gf_inv(product_of_sums(column[i], column, e)));
+			gf_inverse(product_of_sums(column[i], column, e)));
 
 		for (uint32_t j = 0; j < e; j++)
-			inverse[i * e + j] = gf_mul(gf_mul(u[j], v), gf_inv(esi[j] ^ column[i]));
+			inverse[i * e + j] =
+				gf_mul(gf_mul(u[j], v), gf_inverse(esi[j] ^ column[i]));
 	}
 }
 
-static bool is_present(const uint64_t *present, uint32_t j)
+/* Some symbols at a time, in the order in which they lie in memory. */
+static void wide_syndromes(uint32_t k, size_t len, uint8_t *const *src, const uint64_t *present,
+	const uint8_t *esi, uint8_t *const *rows, uint32_t n)
 {
-	return (present[j / 64] >> (j % 64)) & 1;
+	const uint8_t *from[GF_SOURCES_MAX];
+	uint8_t column[GF_SOURCES_MAX];
+	uint32_t some = 0;
+
+	for (uint32_t j = 0; j < k; j++) {
+		if (is_present(present, j)) {
+			from[some] = src[j];
+			column[some++] = (uint8_t)j;
+		}
+		if (some == GF_SOURCES_MAX || (some > 0 && j + 1 == k)) {
+			wide_add(esi, n, len, column, some, from, rows, true);
+			some = 0;
+		}
+	}
 }
 
 /* Subtract what the present symbols contribute; rows become the syndromes of the missing ones. */
@@ -120,6 +183,10 @@ static void make_syndromes(struct rs *rs, uint32_t k, size_t len, uint8_t *const
 	for (uint32_t i = 0; i < e; i += RS_BATCH_ROWS) {
 		uint32_t n = e - i < RS_BATCH_ROWS ? e - i : RS_BATCH_ROWS;
 
+		if (rs->wide) {
+			wide_syndromes(k, len, src, present, esi + i, rows + i, n);
+			continue;
+		}
 		for (uint32_t row = 0; row < n; row++)
 			for (uint32_t j = 0; j < k; j++)
 				rs->coefficients[row * k + j] = rs_coefficient(esi[i + row], j);
@@ -128,6 +195,33 @@ static void make_syndromes(struct rs *rs, uint32_t k, size_t len, uint8_t *const
 			if (is_present(present, j))
 				ec_encode_data_update((int)len, (int)k, (int)n, (int)j, rs->tables,
 					src[j], (unsigned char **)rows + i);
+	}
+}
+
+/* missing[i] = sum over the syndromes of inverse[i][j] * syndrome j. */
+static void solve(struct rs *rs, size_t len, uint32_t e, uint8_t *const *syndromes,
+	uint8_t *const *missing)
+{
+	uint8_t c[GF_SOURCES_MAX * RS_BATCH_ROWS];
+
+	for (uint32_t i = 0; i < e; i += RS_BATCH_ROWS) {
+		uint32_t n = e - i < RS_BATCH_ROWS ? e - i : RS_BATCH_ROWS;
+
+		if (!rs->wide) {
+			ec_init_tables((int)e, (int)n, rs->inverse + i * e, rs->tables);
+			ec_encode_data((int)len, (int)e, (int)n, rs->tables,
+				(unsigned char **)syndromes, (unsigned char **)missing + i);
+			continue;
+		}
+		for (uint32_t j = 0; j < e; j += GF_SOURCES_MAX) {
+			uint32_t some = e - j < GF_SOURCES_MAX ? e - j : GF_SOURCES_MAX;
+
+			for (uint32_t x = 0; x < some; x++)
+				for (uint32_t r = 0; r < n; r++)
+					c[x * n + r] = rs->inverse[(i + r) * e + j + x];
+			gf_sum(n, some, len, c, (const uint8_t *const *)syndromes + j, missing + i,
+				j > 0);
+		}
 	}
 }
 
@@ -160,12 +254,6 @@ int rs_decode(struct rs *rs, uint32_t k, size_t len, uint8_t *const *src, const 
 	rs->table_k = 0; /* the tables are about to hold something else */
 	make_syndromes(rs, k, len, src, present, esi, rows, e);
 	invert_cauchy(esi, column, e, rs->inverse);
-	for (uint32_t i = 0; i < e; i += RS_BATCH_ROWS) {
-		uint32_t n = e - i < RS_BATCH_ROWS ? e - i : RS_BATCH_ROWS;
-
-		ec_init_tables((int)e, (int)n, rs->inverse + i * e, rs->tables);
-		ec_encode_data((int)len, (int)e, (int)n, rs->tables, (unsigned char **)rows,
-			missing + i);
-	}
+	solve(rs, len, e, rows, missing);
 	return (int)e;
 }

@@ -3,6 +3,7 @@
 
 #include <strait/wire.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -16,7 +17,8 @@
  * Decoding solves the e x e submatrix of the missing symbols, never a k x k inversion; the inverse
  * of a Cauchy matrix has a closed form. Measured with k = 128 symbols of 1432 bytes: 5 us for e =
  * 1, 32 us for e = 8, 0.9 ms for e = 113; elimination alone would take 5 ms for the latter. All
- * symbols have the same length, at least 64 bytes. No call allocates; struct rs holds the tables
+ * symbols have the same length, at least 64 bytes. Products are made by gf.h where the CPU has wide
+ * affine instructions, else by ISA-L. No call allocates; struct rs holds the tables
  * (about 84 KiB) and belongs to one thread.
  */
 
@@ -30,6 +32,7 @@ struct rs {
 	uint8_t inverse[STRAIT_BLOCK_SYMBOLS_MAX * STRAIT_BLOCK_SYMBOLS_MAX];
 	uint32_t table_k, table_first,
 		table_rows; /* what tables holds, to encode many blocks alike */
+	bool wide;          /* gf_sum() instead of ISA-L; a test may clear it after rs_init() */
 };
 
 void rs_init(struct rs *rs);
@@ -45,13 +48,14 @@ int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t l
 	const uint8_t *const *src, uint8_t *const *dst);
 
 /**
- * The same, one source symbol at a time, while it is hot in L1 after it was sealed: adds symbol j's
- * share to each of the rows, which the caller zeroed before the block's first symbol. After all k
- * symbols, in any order, dst holds what rs_encode() makes. Faster than rs_encode() for up to 8 rows
- * of cold sources. 0, or -EINVAL: as rs_encode(), j >= k, rows > RS_BATCH_ROWS.
+ * The same, some source symbols at a time while they are hot: adds the shares of symbols j .. j+n-1,
+ * at src[0 .. n-1], to each of the rows, or begins the rows with them when `fresh`. After all k
+ * symbols, in any order, dst holds what rs_encode() makes. 4 to 8 symbols a call cost half of what
+ * one costs, since every call reads and writes the rows. 0, or -EINVAL: as rs_encode(), j+n > k,
+ * rows > RS_BATCH_ROWS.
  */
 int rs_encode_update(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t len,
-	uint32_t j, const uint8_t *src, uint8_t *const *dst);
+	uint32_t j, uint32_t n, const uint8_t *const *src, uint8_t *const *dst, bool fresh);
 
 /**
  * Rebuild the missing source symbols of a block.

@@ -63,8 +63,8 @@ static void seal_block(struct bench *b, const uint8_t *block, uint32_t fused_row
 
 		header(b, packet, nonce);
 		if (fused_rows > 0)
-			(void)rs_encode_update(&b->rs, K, 0, fused_rows, b->symbol, j, symbol,
-				b->row);
+			(void)rs_encode_update(&b->rs, K, 0, fused_rows, b->symbol, j, 1, &symbol,
+				b->row, false);
 		aead_seal(&b->aead, nonce, packet, STRAIT_HEADER_BYTES, symbol, b->symbol,
 			packet + STRAIT_HEADER_BYTES, packet + STRAIT_HEADER_BYTES + b->symbol);
 	}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Sums of products over GF(2^8), polynomial 0x11d: what encoding, updating and decoding come to.
+ *
+ * ISA-L 2.30 has no kernels for GFNI. With GFNI and AVX-512 a product by a constant is one
+ * instruction on 64 bytes (an affine map of the bits), and taking several sources in one pass keeps
+ * the sums in registers: about 105 to 135 cycles for 1432 bytes, 4 rows and 4 to 8 sources a pass,
+ * where ISA-L's update by one source at a time takes 230 to 250. Where the CPU lacks them
+ * gf_is_wide() says no, and rs.c uses ISA-L. Any thread; the tables are made once.
+ */
+
+enum {
+	GF_ROWS_MAX = 16,
+	GF_SOURCES_MAX = 8, /* a call; so many streams the prefetcher follows */
+};
+
+/** This CPU has what gf_sum() needs. */
+bool gf_is_wide(void);
+
+/**
+ * dst[r] = sum over j < n of coefficient[j * rows + r] * src[j], added to what is there when `add`.
+ * rows 1..GF_ROWS_MAX, n 1..GF_SOURCES_MAX; dst must not overlap src. Only if gf_is_wide().
+ */
+void gf_sum(uint32_t rows, uint32_t n, size_t len, const uint8_t *coefficient,
+	const uint8_t *const *src, uint8_t *const *dst, bool add);
+
+/** 1 / a; 0 for 0. */
+uint8_t gf_inverse(uint8_t a);
