@@ -167,6 +167,7 @@ class Edge(_Program):
         self.port, self.tg_port = ctx.wire(node)
         self.mac, self.ip = self.port.mac, self.port.ip
         self.site = self._node.config.site
+        self.mgmt_ip = self._node.mgmt_ip
         self.pool = ctx.shm_dir / f"{self.site}.pool"
 
     def _write_config(self) -> Path:

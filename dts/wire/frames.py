@@ -333,7 +333,8 @@ class Object:
     def decode(cls, body: bytes) -> "Object":
         """From the body."""
         _need(len(body) > 8, "length of OBJECT")
-        return cls(*struct.unpack_from(">II", body), _statuses(body, 8))
+        transfer, first = struct.unpack_from(">II", body)
+        return cls(transfer, first, _statuses(body, 8))
 
 
 @dataclass

@@ -14,6 +14,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+# asm-generic/socket.h and linux/in.h; Python does not have them.
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2
+
 
 class SocketSource:
     """The helper, seen from outside; a process that ends with its standard input."""
@@ -23,7 +27,7 @@ class SocketSource:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with open(log, "ab") as err:
             self._process = subprocess.Popen(
-                ("ip", "netns", "exec", netns, sys.executable, "-B", __file__), stdin=theirs,
+                ("ip", "netns", "exec", netns, sys.executable, "-B", __file__), stdin=theirs.fileno(),
                 stdout=err, stderr=err, start_new_session=True)
         theirs.close()
 
@@ -61,9 +65,9 @@ def _make(request: dict[str, Any]) -> socket.socket:
     where = request["address"], request["port"]
     if request["op"] == "udp":
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 16 << 20)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUFFORCE, 4 << 20)
-        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MTU_DISCOVER, socket.IP_PMTUDISC_DO)
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)
+        sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
         sock.bind(where)
         return sock
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -76,13 +80,6 @@ def _make(request: dict[str, Any]) -> socket.socket:
         sock.connect(where)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
-
-
-# socket has these on Linux only from 3.12 on.
-for _name, _value in (("SO_RCVBUFFORCE", 33), ("SO_SNDBUFFORCE", 32), ("IP_MTU_DISCOVER", 10),
-                      ("IP_PMTUDISC_DO", 2)):
-    if not hasattr(socket, _name):
-        setattr(socket, _name, _value)
 
 
 def main() -> None:
