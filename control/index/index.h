@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/index/digest.h"
+
+#include <stdbool.h>
+
+/*
+ * The existence index: digest -> 48 bits, for tens of millions of keys, written by one thread and
+ * read by any number that never wait.
+ *
+ * A shard is an array of 64-byte buckets of four 16-byte slots. A key stands in its first bucket or,
+ * when that is full, in its second; a counter in the first says whether any of its keys stand
+ * elsewhere, so that most lookups of what is not there touch one cache line. A full pair of buckets
+ * moves keys to their other bucket (cuckoo). Shards grow one at a time by a fifth, between 0.86 and
+ * about 0.70 of their slots: 18.6 to 23 bytes a key.
+ *
+ * The key kept is 60 bits of the digest, 16 more beside the value, and the shard's number: 76 to 88
+ * bits. Two of 50 M keys are confused with probability 1e-8.
+ *
+ * Readers. No lock, no wait for the writer even if it is stopped in the middle: an answer is taken
+ * again only if a key of that shard left its slot meanwhile (a version counter tells), at most
+ * INDEX_TRIES times, and then it is INDEX_UNSURE. A key that is there through the whole lookup is
+ * found, one that is not there through it is not. A thread registers once with
+ * index_reader_register(). Old arrays are freed after a grace period (liburcu).
+ *
+ * The writer. index_update() and everything below it, from one thread at a time. Growing a shard
+ * keeps it for as long as copying takes (10 ms for 400,000 keys); readers go on. When a digest has
+ * no bit of INDEX_LIVE left it is removed.
+ *
+ * What the 48 bits mean is the node's affair, within this: inter-dc nodes keep a presence bit for
+ * each of 16 sites and one for each site whose snapshot is loading; a site node keeps an owner.
+ */
+
+enum {
+	INDEX_SITES = 16,
+	INDEX_VALUE_BITS = 48,
+	INDEX_TRIES = 16,
+	INDEX_BATCH = 64, /* lookups in flight at once */
+	INDEX_SHARDS_MAX = 4096,
+};
+
+#define INDEX_PRESENT(site) (UINT64_C(1) << (site))
+#define INDEX_LOADING(site) (UINT64_C(1) << (16 + (site)))
+#define INDEX_PRESENT_MASK  UINT64_C(0x00000000ffff)
+#define INDEX_LOADING_MASK  UINT64_C(0x0000ffff0000)
+#define INDEX_META_MASK     UINT64_C(0xffff00000000) /* size class, flags */
+#define INDEX_META_SHIFT    32
+/* A key whose value has none of these is gone. */
+#define INDEX_LIVE (INDEX_PRESENT_MASK | INDEX_LOADING_MASK)
+/* Never a value: the answer could not be taken between two moves of keys. */
+#define INDEX_UNSURE UINT64_MAX
+
+struct index;
+
+struct index_stats {
+	uint64_t keys;
+	uint64_t slots;
+	uint64_t bytes; /* of all arrays and tables */
+	uint64_t moves; /* keys displaced to their other bucket */
+	uint64_t grown; /* shards rebuilt */
+	uint32_t shards;
+};
+
+/**
+ * expected_keys sizes it (it grows beyond; 0: small). The number of shards is fixed by it: about
+ * 400,000 keys a shard. NULL + errno.
+ */
+struct index *index_create(uint64_t expected_keys);
+/** No reader may be inside or come later. NULL is ignored. */
+void index_destroy(struct index *x);
+
+/** Each reading thread, once before its first lookup and once after its last. */
+void index_reader_register(void);
+void index_reader_unregister(void);
+
+/**
+ * values[i] of each digest: 0 if it is not there, INDEX_UNSURE in the rare case above. Any
+ * registered thread, any n.
+ */
+void index_lookup(struct index *x, const struct digest128 *d, size_t n, uint64_t *values);
+
+/** Bring the lines that a coming index_update() of this digest reads into the cache. */
+void index_prefetch(const struct index *x, struct digest128 d);
+
+/**
+ * value = value & keep | set, where an absent key has value 0. *old and *now (may be NULL) tell the
+ * transition. -ENOMEM: nothing was changed. -EINVAL: set has bits beyond INDEX_VALUE_BITS.
+ */
+int index_update(struct index *x, struct digest128 d, uint64_t keep, uint64_t set, uint64_t *old,
+	uint64_t *now);
+/** The writer's own lookup. */
+uint64_t index_value(const struct index *x, struct digest128 d);
+
+/* A key while scanning. Not its whole digest: what the index keeps of it. */
+struct index_entry {
+	uint32_t shard;
+	uint64_t tag; /* top 60 bits of digest.lo, in place */
+	uint64_t value;
+};
+
+/**
+ * Call fn for every key of one shard; it returns the key's new value, which index_update()'s rule
+ * may remove. fn must not touch the index.
+ */
+void index_scan(struct index *x, uint32_t shard,
+	uint64_t (*fn)(const struct index_entry *e, void *ctx), void *ctx);
+uint32_t index_shards(const struct index *x);
+
+/** Shrink shards that are less than half full. -ENOMEM: some are left as they were. */
+int index_trim(struct index *x);
+
+void index_stats_get(const struct index *x, struct index_stats *out);

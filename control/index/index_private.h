@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/index/index.h"
+
+#include <stdatomic.h>
+
+/*
+ * Memory order. Every store that readers may see is a release, every load of a reader an acquire
+ * (plain moves on x86). Before a slot is emptied its shard's version is bumped; so a reader that
+ * saw the emptied slot, or whatever came into it later, also sees a version other than the one it
+ * began with. A moving key is copied first. A reader whose version did not change saw no key leave.
+ */
+
+enum {
+	SLOTS = 4,
+	COUNT_MASK = 15,  /* of tag[0]: keys of this bucket that stand in their second one */
+	COUNT_STUCK = 15, /* too many to count: never lowered */
+	EXTRA_SHIFT = INDEX_VALUE_BITS,
+};
+
+#define TAG_MASK   (~UINT64_C(15))
+#define VALUE_MASK ((UINT64_C(1) << INDEX_VALUE_BITS) - 1)
+
+struct bucket {
+	_Atomic uint64_t tag[SLOTS];   /* 60 bits; 0: free. The low bits of tag[0] count */
+	_Atomic uint64_t value[SLOTS]; /* 16 bits of the digest, 48 of the value */
+} __attribute__((aligned(64)));
+
+_Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
+
+struct table {
+	uint32_t buckets;
+	struct bucket *b;
+	size_t bytes; /* mapped at b */
+	struct table *next_retired;
+};
+
+struct shard {
+	_Atomic(struct table *) table;
+	_Atomic uint32_t version;
+	uint32_t keys; /* writer's */
+} __attribute__((aligned(64)));
+
+struct index {
+	struct shard *shards;
+	uint32_t shard_bits;
+	struct table *retired;
+	size_t retired_bytes;
+	struct index_stats stats;
+};
+
+/* What is kept of a digest. */
+struct name {
+	uint64_t tag, extra; /* extra in its place in a value word */
+};
+
+static inline uint32_t shard_of(const struct index *x, struct digest128 d)
+{
+	return x->shard_bits == 0 ? 0 : (uint32_t)(d.hi >> (64 - x->shard_bits));
+}
+
+static inline struct name name_of(struct digest128 d)
+{
+	struct name n = { d.lo & TAG_MASK, d.hi << EXTRA_SHIFT };
+
+	if (n.tag == 0)
+		n.tag = UINT64_C(1) << 63;
+	return n;
+}
+
+static inline uint32_t scale(uint32_t hash, uint32_t buckets)
+{
+	return (uint32_t)((uint64_t)hash * buckets >> 32);
+}
+
+/* Both follow from the tag alone, so that a slot can be moved without its digest. */
+static inline uint32_t bucket_first(uint64_t tag, uint32_t buckets)
+{
+	return scale((uint32_t)(tag >> 32), buckets);
+}
+
+static inline uint32_t bucket_second(uint64_t tag, uint32_t buckets)
+{
+	uint32_t first = bucket_first(tag, buckets);
+	uint32_t b = scale((uint32_t)(tag * UINT64_C(0x9e3779b97f4a7c15) >> 32), buckets);
+
+	if (b == first)
+		b = b + 1 == buckets ? 0 : b + 1;
+	return b;
+}
+
+static inline uint64_t load(const _Atomic uint64_t *p)
+{
+	return atomic_load_explicit(p, memory_order_acquire);
+}
+
+static inline void store(_Atomic uint64_t *p, uint64_t v)
+{
+	atomic_store_explicit(p, v, memory_order_release);
+}
+
+/* Slot of a name or -1; *word is its value word. count gets the bucket's counter. */
+static inline int bucket_find(const struct bucket *b, struct name n, uint64_t *word,
+	uint32_t *count)
+{
+	uint64_t t0 = load(&b->tag[0]);
+	uint64_t t1 = load(&b->tag[1]);
+	uint64_t t2 = load(&b->tag[2]);
+	uint64_t t3 = load(&b->tag[3]);
+	unsigned int hits = ((t0 & TAG_MASK) == n.tag) | (unsigned int)(t1 == n.tag) << 1 |
+		(unsigned int)(t2 == n.tag) << 2 | (unsigned int)(t3 == n.tag) << 3;
+
+	*count = t0 & COUNT_MASK;
+	while (hits != 0) {
+		int i = __builtin_ctz(hits);
+
+		*word = load(&b->value[i]);
+		if (((*word ^ n.extra) >> EXTRA_SHIFT) == 0)
+			return i;
+		hits &= hits - 1;
+	}
+	return -1;
+}
+
+/* table.c */
+struct table *table_create(uint32_t buckets);
+void table_destroy(struct table *t);
+/** Buckets for so many keys after growing, and so few that they need no growth soon. */
+uint32_t table_buckets_for(uint64_t keys);
+/**
+ * Put a name that is not there. Moves bumps version before a key leaves a slot. -ENOSPC: no short
+ * chain of moves frees a slot.
+ */
+int table_insert(struct table *t, uint64_t tag, uint64_t word, _Atomic uint32_t *version,
+	uint64_t *moves);
+void table_remove(struct table *t, uint32_t bucket, int slot, _Atomic uint32_t *version);

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/index/index.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* splitmix64: one number a state, so that the n-th key is known without keeping it. */
+static uint64_t mix(uint64_t x)
+{
+	x += UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+static struct digest128 key(uint64_t n)
+{
+	return (struct digest128){ mix(2 * n), mix(2 * n + 1) };
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	index_reader_register();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	index_reader_unregister();
+	return 0;
+}
+
+static void check(struct index *x, const uint64_t *model, uint32_t keys)
+{
+	struct digest128 d[100];
+	uint64_t got[100];
+
+	for (uint32_t at = 0; at < keys; at += 100) {
+		for (uint32_t i = 0; i < 100; i++)
+			d[i] = key(at + i);
+		index_lookup(x, d, 100, got);
+		for (uint32_t i = 0; i < 100; i++) {
+			assert_int_equal(got[i], model[at + i]);
+			assert_int_equal(index_value(x, d[i]), model[at + i]);
+		}
+	}
+}
+
+static void index_agrees_with_an_array_over_random_updates(void **state)
+{
+	enum { KEYS = 50000, STEPS = 600000 };
+	uint64_t *model = calloc(KEYS, sizeof(*model)), seed = 1, old, now;
+	struct index *x = index_create(0);
+	struct index_stats st;
+	uint64_t live = 0;
+
+	(void)state;
+	assert_non_null(x);
+	for (uint32_t i = 0; i < STEPS; i++) {
+		uint64_t r = seed = mix(seed);
+		uint32_t k = (uint32_t)(r % KEYS);
+		uint64_t keep = mix(r + 1) | mix(r + 2), set = mix(r + 3) & mix(r + 4);
+		uint64_t want;
+
+		/* As the table fills and empties: ever more sets, then ever more removals. */
+		if (r >> 40 & 1 || i > STEPS / 2)
+			set &= mix(r + 5) & mix(r + 6) & mix(r + 7);
+		set &= (UINT64_C(1) << INDEX_VALUE_BITS) - 1;
+		want = (model[k] & keep) | set;
+		if ((want & INDEX_LIVE) == 0)
+			want = 0;
+		assert_int_equal(index_update(x, key(k), keep, set, &old, &now), 0);
+		assert_int_equal(old, model[k]);
+		assert_int_equal(now, want);
+		model[k] = want;
+		if (i % 100000 == 99999)
+			check(x, model, KEYS);
+	}
+	for (uint32_t k = 0; k < KEYS; k++)
+		live += model[k] != 0;
+	index_stats_get(x, &st);
+	assert_int_equal(st.keys, live);
+	index_destroy(x);
+	free(model);
+}
+
+static void growth_keeps_every_key_and_its_bytes_bounded(void **state)
+{
+	enum { KEYS = 1200000 };
+	struct index *x = index_create(0);
+	struct index_stats st;
+
+	(void)state;
+	for (uint32_t k = 0; k < KEYS; k++) {
+		assert_int_equal(index_update(x, key(k), 0, k % 65535 + 1, NULL, NULL), 0);
+		if (k == 20000 || k == 100000 || k % 200000 == 199999) {
+			index_stats_get(x, &st);
+			assert_int_equal(st.keys, k + 1);
+			assert_true((double)st.bytes / (double)st.keys < 24.0);
+		}
+	}
+	for (uint32_t k = 0; k < KEYS; k++)
+		assert_int_equal(index_value(x, key(k)), k % 65535 + 1);
+	assert_true(st.grown > 10);
+	index_destroy(x);
+}
+
+static void sized_index_needs_no_growth(void **state)
+{
+	enum { KEYS = 1000000 };
+	struct index *x = index_create(KEYS);
+	struct index_stats st;
+
+	(void)state;
+	for (uint32_t k = 0; k < KEYS; k++)
+		assert_int_equal(index_update(x, key(k), 0, 1, NULL, NULL), 0);
+	index_stats_get(x, &st);
+	assert_int_equal(st.grown, 0);
+	assert_int_equal(st.shards, 4);
+	assert_true((double)st.bytes / (double)st.keys < 24.0);
+	index_destroy(x);
+}
+
+static uint64_t swap_site_3(const struct index_entry *e, void *ctx)
+{
+	uint64_t v = e->value & ~(INDEX_PRESENT(3) | INDEX_LOADING(3));
+
+	++*(uint64_t *)ctx;
+	return e->value & INDEX_LOADING(3) ? v | INDEX_PRESENT(3) : v;
+}
+
+static void scan_swaps_a_loaded_generation_in(void **state)
+{
+	enum { KEYS = 30000 };
+	struct index *x = index_create(KEYS);
+	struct index_stats st;
+	uint64_t seen = 0;
+
+	(void)state;
+	for (uint32_t k = 0; k < KEYS; k++) {
+		uint64_t v = k % 2 ? INDEX_PRESENT(3) : INDEX_PRESENT(5);
+
+		if (k % 3 == 0)
+			v |= INDEX_LOADING(3);
+		assert_int_equal(index_update(x, key(k), 0, v, NULL, NULL), 0);
+	}
+	for (uint32_t i = 0; i < index_shards(x); i++)
+		index_scan(x, i, swap_site_3, &seen);
+	assert_int_equal(seen, KEYS);
+	for (uint32_t k = 0; k < KEYS; k++)
+		assert_int_equal(index_value(x, key(k)),
+			(k % 3 == 0 ? INDEX_PRESENT(3) : 0) | (k % 2 ? 0 : INDEX_PRESENT(5)));
+	index_stats_get(x, &st);
+	assert_int_equal(st.keys, KEYS - KEYS / 3);
+	index_destroy(x);
+}
+
+static void trim_gives_memory_of_an_emptied_index_back(void **state)
+{
+	enum { KEYS = 300000 };
+	struct index *x = index_create(0);
+	struct index_stats full, trimmed;
+
+	(void)state;
+	for (uint32_t k = 0; k < KEYS; k++)
+		assert_int_equal(index_update(x, key(k), 0, 1, NULL, NULL), 0);
+	for (uint32_t k = 0; k < KEYS; k++)
+		if (k % 10)
+			assert_int_equal(index_update(x, key(k), 0, 0, NULL, NULL), 0);
+	index_stats_get(x, &full);
+	assert_int_equal(index_trim(x), 0);
+	index_stats_get(x, &trimmed);
+	assert_true(trimmed.bytes < full.bytes / 5);
+	for (uint32_t k = 0; k < KEYS; k++)
+		assert_int_equal(index_value(x, key(k)), k % 10 == 0);
+	index_destroy(x);
+}
+
+static void digests_that_differ_only_beside_the_tag_are_told_apart(void **state)
+{
+	struct index *x = index_create(0);
+	struct digest128 a = { 0x1234, 0x7770 }, b = { 0x1235, 0x7770 }, zero = { 1, 0xf };
+
+	(void)state;
+	assert_int_equal(index_update(x, a, 0, 1, NULL, NULL), 0);
+	assert_int_equal(index_value(x, b), 0);
+	assert_int_equal(index_update(x, b, 0, 2, NULL, NULL), 0);
+	assert_int_equal(index_value(x, a), 1);
+	assert_int_equal(index_value(x, b), 2);
+	assert_int_equal(index_update(x, zero, 0, 3, NULL, NULL), 0);
+	assert_int_equal(index_value(x, zero), 3);
+	assert_int_equal(index_update(x, a, 0, UINT64_C(1) << 48, NULL, NULL), -EINVAL);
+	index_destroy(x);
+}
+
+static void keys_of_one_bucket_pair_fail_without_damage(void **state)
+{
+	struct index *x = index_create(0);
+	uint32_t in = 0;
+
+	(void)state;
+	/* All tags alike: no growth separates them, so memory is what ends it. */
+	for (uint64_t i = 0; i < 8; i++)
+		in += index_update(x, (struct digest128){ i, 0x5550 }, 0, i + 1, NULL, NULL) == 0;
+	assert_int_equal(in, 8);
+	for (uint64_t i = 0; i < 8; i++)
+		assert_int_equal(index_value(x, (struct digest128){ i, 0x5550 }), i + 1);
+	index_destroy(x);
+}
+
+/* ---- readers beside the writer ---------------------------------------------------------------- */
+
+/*
+ * Keys below FIXED never change, those from it to 2 * FIXED are never there, and the others come
+ * and go with a value that names them. Meanwhile shards grow and keys move.
+ */
+enum { FIXED = 20000, CHANGING = 200000 };
+
+struct shared {
+	struct index *x;
+	_Atomic bool stop;
+	_Atomic uint64_t wrong, unsure, lookups;
+};
+
+static void *reader(void *arg)
+{
+	struct shared *s = arg;
+	uint64_t seed = (uint64_t)(uintptr_t)&seed;
+
+	index_reader_register();
+	while (!atomic_load(&s->stop)) {
+		struct digest128 d[64];
+		uint64_t n[64], got[64];
+
+		for (int i = 0; i < 64; i++) {
+			seed = mix(seed);
+			n[i] = seed % (2 * FIXED + CHANGING);
+			if (seed >> 60 < 8)
+				n[i] = seed % FIXED;
+			d[i] = key(n[i]);
+		}
+		index_lookup(s->x, d, 64, got);
+		for (int i = 0; i < 64; i++) {
+			uint64_t want = n[i] % 60000 + 1;
+
+			if (got[i] == INDEX_UNSURE)
+				atomic_fetch_add(&s->unsure, 1);
+			else if (n[i] < FIXED              ? got[i] != want
+					: n[i] < 2 * FIXED ? got[i] != 0
+							   : got[i] != 0 && got[i] != want)
+				atomic_fetch_add(&s->wrong, 1);
+		}
+		atomic_fetch_add(&s->lookups, 64);
+	}
+	index_reader_unregister();
+	return NULL;
+}
+
+static void readers_never_see_a_moving_key_gone_or_another_keys_value(void **state)
+{
+	struct shared s = { .x = index_create(0) };
+	struct index_stats st;
+	pthread_t threads[3];
+	uint64_t seed = 7;
+
+	(void)state;
+	for (uint64_t k = 0; k < FIXED; k++)
+		assert_int_equal(index_update(s.x, key(k), 0, k % 60000 + 1, NULL, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, reader, &s), 0);
+	for (int round = 0; round < 8; round++) {
+		for (uint64_t k = 2 * FIXED; k < 2 * FIXED + CHANGING; k++)
+			assert_int_equal(index_update(s.x, key(k), 0, k % 60000 + 1, NULL, NULL),
+				0);
+		for (uint32_t i = 0; i < CHANGING / 2; i++) {
+			uint64_t k = 2 * FIXED + (seed = mix(seed)) % CHANGING;
+
+			assert_int_equal(index_update(s.x, key(k), 0, i % 4 ? 0 : k % 60000 + 1,
+						 NULL, NULL),
+				0);
+		}
+		for (uint64_t k = 2 * FIXED; k < 2 * FIXED + CHANGING; k++)
+			assert_int_equal(index_update(s.x, key(k), 0, 0, NULL, NULL), 0);
+		assert_int_equal(index_trim(s.x), 0);
+	}
+	atomic_store(&s.stop, true);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	index_stats_get(s.x, &st);
+	assert_true(st.moves > 1000);
+	assert_true(st.grown > 40);
+	assert_int_equal(s.wrong, 0);
+	assert_true(s.lookups > 10000);
+	assert_true(s.unsure < s.lookups / 1000 + 10);
+	index_destroy(s.x);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(index_agrees_with_an_array_over_random_updates),
+		cmocka_unit_test(growth_keeps_every_key_and_its_bytes_bounded),
+		cmocka_unit_test(sized_index_needs_no_growth),
+		cmocka_unit_test(scan_swaps_a_loaded_generation_in),
+		cmocka_unit_test(trim_gives_memory_of_an_emptied_index_back),
+		cmocka_unit_test(digests_that_differ_only_beside_the_tag_are_told_apart),
+		cmocka_unit_test(keys_of_one_bucket_pair_fail_without_damage),
+		cmocka_unit_test(readers_never_see_a_moving_key_gone_or_another_keys_value),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/index/index_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+	HUGE_BYTES = 2 << 20,
+	HUGE_FROM_BYTES = 8 << 20, /* smaller arrays would round up by too much */
+	BUCKETS_MIN = 16,
+	PATHS = 256, /* buckets looked at for a free slot */
+};
+
+#define LOAD_AFTER 0.715
+
+uint32_t table_buckets_for(uint64_t keys)
+{
+	uint64_t buckets = (uint64_t)((double)keys / (SLOTS * LOAD_AFTER)) + 1;
+	uint64_t bytes = buckets * sizeof(struct bucket);
+
+	/* Arrays of whole huge pages; the last one is used, too. */
+	if (bytes >= HUGE_FROM_BYTES)
+		buckets =
+			(bytes + HUGE_BYTES / 2) / HUGE_BYTES * HUGE_BYTES / sizeof(struct bucket);
+	if (buckets < BUCKETS_MIN)
+		buckets = BUCKETS_MIN;
+	return buckets > UINT32_MAX ? UINT32_MAX : (uint32_t)buckets;
+}
+
+/* Anonymous pages are zero, which is empty. */
+static void *map(size_t bytes)
+{
+	size_t extra = bytes >= HUGE_BYTES ? HUGE_BYTES : 0, head;
+	uint8_t *p = mmap(NULL, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (extra == 0)
+		return p;
+	head = (size_t)(-(uintptr_t)p & (HUGE_BYTES - 1));
+	if (head > 0)
+		munmap(p, head);
+	if (extra > head)
+		munmap(p + head + bytes, extra - head);
+	(void)madvise(p + head, bytes, MADV_HUGEPAGE);
+	return p + head;
+}
+
+struct table *table_create(uint32_t buckets)
+{
+	struct table *t = calloc(1, sizeof(*t));
+
+	if (t == NULL)
+		return NULL;
+	t->buckets = buckets;
+	t->bytes = ((size_t)buckets * sizeof(struct bucket) + 4095) & ~(size_t)4095;
+	t->b = map(t->bytes);
+	if (t->b == NULL) {
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void table_destroy(struct table *t)
+{
+	if (t == NULL)
+		return;
+	munmap(t->b, t->bytes);
+	free(t);
+}
+
+static inline uint64_t tag_at(const struct bucket *b, int slot)
+{
+	return load(&b->tag[slot]) & TAG_MASK;
+}
+
+static void tag_set(struct bucket *b, int slot, uint64_t tag)
+{
+	store(&b->tag[slot], slot == 0 ? tag | (load(&b->tag[0]) & COUNT_MASK) : tag);
+}
+
+static void count_add(struct bucket *b, int by)
+{
+	uint64_t word = load(&b->tag[0]), count = word & COUNT_MASK;
+
+	if (count != COUNT_STUCK)
+		store(&b->tag[0], word + (uint64_t)(int64_t)by);
+}
+
+static int free_slot(const struct bucket *b)
+{
+	for (int i = 0; i < SLOTS; i++)
+		if (tag_at(b, i) == 0)
+			return i;
+	return -1;
+}
+
+static void bump(_Atomic uint32_t *version)
+{
+	atomic_store_explicit(version, atomic_load_explicit(version, memory_order_relaxed) + 1,
+		memory_order_release);
+}
+
+static void place(struct table *t, uint32_t bucket, int slot, uint64_t tag, uint64_t word)
+{
+	uint32_t first = bucket_first(tag, t->buckets);
+
+	if (bucket != first)
+		count_add(&t->b[first], 1);
+	store(&t->b[bucket].value[slot], word);
+	tag_set(&t->b[bucket], slot, tag);
+}
+
+void table_remove(struct table *t, uint32_t bucket, int slot, _Atomic uint32_t *version)
+{
+	uint64_t tag = tag_at(&t->b[bucket], slot);
+	uint32_t first = bucket_first(tag, t->buckets);
+
+	bump(version);
+	tag_set(&t->b[bucket], slot, 0);
+	if (bucket != first)
+		count_add(&t->b[first], -1);
+}
+
+/* A bucket of the search: the key in `slot` of `parent`'s bucket has its other place here. */
+struct path {
+	uint32_t bucket;
+	int16_t parent;
+	int8_t slot;
+};
+
+static uint32_t other_bucket(uint64_t tag, uint32_t bucket, uint32_t buckets)
+{
+	uint32_t first = bucket_first(tag, buckets);
+
+	return bucket == first ? bucket_second(tag, buckets) : first;
+}
+
+/* Move the keys of a chain from its end, so that every key is always in one of its places. */
+static int shift(struct table *t, struct path *paths, int at, int slot, _Atomic uint32_t *version,
+	uint64_t *moves)
+{
+	while (paths[at].parent >= 0) {
+		const struct path *to = &paths[at], *from = &paths[to->parent];
+		struct bucket *src = &t->b[from->bucket];
+		uint64_t tag = tag_at(src, to->slot);
+
+		/* A chain may come by a bucket twice: then what it meant to move is elsewhere. */
+		if (tag == 0 || other_bucket(tag, from->bucket, t->buckets) != to->bucket ||
+			tag_at(&t->b[to->bucket], slot) != 0)
+			return -ENOSPC;
+		place(t, to->bucket, slot, tag, load(&src->value[to->slot]));
+		table_remove(t, from->bucket, to->slot, version);
+		(*moves)++;
+		slot = to->slot;
+		at = to->parent;
+	}
+	return slot;
+}
+
+int table_insert(struct table *t, uint64_t tag, uint64_t word, _Atomic uint32_t *version,
+	uint64_t *moves)
+{
+	struct path paths[PATHS];
+	int n = 2, slot;
+
+	paths[0] = (struct path){ bucket_first(tag, t->buckets), -1, 0 };
+	paths[1] = (struct path){ bucket_second(tag, t->buckets), -1, 0 };
+	for (int at = 0; at < n; at++) {
+		slot = free_slot(&t->b[paths[at].bucket]);
+		if (slot >= 0) {
+			int root = at;
+
+			while (paths[root].parent >= 0)
+				root = paths[root].parent;
+			slot = shift(t, paths, at, slot, version, moves);
+			if (slot < 0)
+				return slot;
+			place(t, paths[root].bucket, slot, tag, word);
+			return 0;
+		}
+		for (int8_t i = 0; i < SLOTS && n < PATHS; i++)
+			paths[n++] = (struct path){
+				other_bucket(tag_at(&t->b[paths[at].bucket], i), paths[at].bucket,
+					t->buckets),
+				(int16_t)at,
+				i,
+			};
+	}
+	return -ENOSPC;
+}
