@@ -160,6 +160,20 @@ sim-report: $(SIM) ## measure the transport, write doc/transport-report.md (REPO
 bench: $(BUILD)/bin/strait-bench ## one core's sender and receiver beside their ceilings (two minutes)
 	$(Q)BUILD=$(BUILD) tools/bench/table.py
 
+# Programs around other transports' libraries; nothing of Strait is linked with them.
+PEERS := $(BUILD)/peers/norm_copy $(BUILD)/peers/udt_copy
+$(BUILD)/peers/norm_copy: PEER_LIBS := -lnorm
+$(BUILD)/peers/udt_copy: PEER_LIBS := -ludt -lpthread
+$(BUILD)/peers/%: tools/peers/%.cc
+	@mkdir -p $(@D)
+	$(call say,CXX,$<)g++ -O2 -Wall -Wextra -Werror -o $@ $< $(PEER_LIBS)
+peers: $(PEERS)
+
+bench-peers: ## beside TCP, UDT, SRT, UFTP, NORM, rsync over the emulated WAN, as root (an hour)
+	$(Q)tools/dev/deps.sh build peers
+	$(submake) all peers
+	$(Q)BUILD=$(BUILD) tools/peers/bench_peers.py $(PEERS_ARGS)
+
 mutants: ## disable each guard in a copy of the tree: a test must notice
 	$(Q)tests/mutants/run.sh $(T)
 
@@ -221,7 +235,7 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: all demo check unit sim-check soak sim-report bench mutants e2e dts fuzz fuzzers lint check-commits \
+.PHONY: all demo check unit sim-check soak sim-report bench peers bench-peers mutants e2e dts fuzz fuzzers lint check-commits \
 	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------
