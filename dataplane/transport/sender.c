@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/transport/session_pvt.h"
 
+#include <string.h>
+
 /*
  * What data packet goes next.
  *
- * Transfers in order of class, then deadline, then age. Within one: the manifest, then repair, then
- * new source symbols. New symbols go out by groups of blocks. In the middle of a transfer a group
+ * Transfers in order of class, then deadline. Those of one class and deadline, a rank, take turns:
+ * deficit round robin by bytes, so that a small one beside a huge one waits for some packets only.
+ * Transfers of one flow (the appends and parts of an order) stand together and have one turn
+ * together. Within a transfer: the manifest, then repair, then new source symbols. New symbols go out by groups of blocks. In the middle of a transfer a group
  * is one block and carries no rows: a lost symbol is simply sent again, since there is time. In the
  * last 1.125 round trips, and for urgent transfers from the start, a group is up to 64 blocks
  * interleaved symbol by symbol, each with rows enough that it almost never waits for a repair
  * round.
  */
+
+enum { TURN_OVERDRAW_BYTES = 1 << 20 };
 
 uint64_t sender_bdp_packets(const struct session *s)
 {
@@ -30,7 +36,8 @@ static uint64_t blocks_left(const struct tx_stream *s)
 bool sender_is_late(const struct session *s, const struct tx_transfer *t)
 {
 	const struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
-	uint64_t bdp = sender_bdp_packets(s);
+	/* Of a round trip's packets, those that are its share. */
+	uint64_t bdp = sender_bdp_packets(s) / (t->sharers > 1 ? t->sharers : 1);
 
 	return t->class_ == STRAIT_CLASS_URGENT ||
 		blocks_left(st) * st->part.large <= bdp + bdp / 8 + st->part.large;
@@ -392,6 +399,8 @@ static size_t group_send(struct session *s, struct tx_transfer *t, uint8_t strea
 	}
 	st->group_first += st->group_count;
 	st->group_count = 0;
+	if (stream == STRAIT_STREAM_OBJECTS && blocks_left(st) == 0)
+		sender_shares(s); /* the others have more from now on */
 	return 0;
 }
 
@@ -408,6 +417,68 @@ static size_t stream_send(struct session *s, struct tx_transfer *t, uint8_t stre
 	if (len == 0)
 		len = repair_send(s, t, stream, buf); /* what the end of a group found short */
 	return len;
+}
+
+static bool is_of_flow(const struct tx_transfer *a, const struct tx_transfer *b)
+{
+	return a == b || (a->flow != 0 && a->flow == b->flow && sender_is_of_rank(a, b));
+}
+
+void sender_shares(struct session *s)
+{
+	struct sender *x = &s->tx;
+
+	for (uint32_t first = 0, end; first < x->live; first = end) {
+		const struct tx_transfer *head = x->slots[x->order[first]], *last = NULL;
+		uint32_t flows = 0;
+
+		for (end = first; end < x->live; end++) {
+			const struct tx_transfer *t = x->slots[x->order[end]];
+
+			if (!sender_is_of_rank(head, t))
+				break;
+			if (blocks_left(&t->stream[STRAIT_STREAM_OBJECTS]) == 0)
+				continue;
+			flows += last == NULL || !is_of_flow(last, t);
+			last = t;
+		}
+		for (uint32_t i = first; i < end; i++)
+			x->slots[x->order[i]]->sharers = flows;
+	}
+}
+
+/*
+ * The transfer at place i of x->order sent len bytes. When its turn is over its flow goes behind
+ * the others of its rank; a turn that ended late is shorter the next time. The rows at the end of a
+ * group are not torn apart, since they were made together and are cached until the last is sent.
+ */
+static void turn_take(struct session *s, uint32_t i, size_t len)
+{
+	struct sender *x = &s->tx;
+	const struct tx_transfer *t = x->slots[x->order[i]];
+	const struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+	uint16_t flow[SESSION_TRANSFERS_MAX];
+	uint32_t first = i, end = i + 1, last;
+	int64_t *turn;
+
+	while (first > 0 && is_of_flow(t, x->slots[x->order[first - 1]]))
+		first--;
+	turn = &x->slots[x->order[first]]->turn_bytes;
+	*turn -= (int64_t)len;
+	if (*turn > 0 ||
+		(st->group_count > 1 && st->group_esi >= partition_k(&st->part, st->group_first) &&
+			*turn > -(int64_t)TURN_OVERDRAW_BYTES))
+		return;
+	*turn += sender_turn_bytes(s);
+	while (end < x->live && is_of_flow(t, x->slots[x->order[end]]))
+		end++;
+	for (last = end; last < x->live && sender_is_of_rank(t, x->slots[x->order[last]]); last++)
+		;
+	if (last == end)
+		return;
+	memcpy(flow, &x->order[first], (end - first) * sizeof(flow[0]));
+	memmove(&x->order[first], &x->order[end], (last - end) * sizeof(flow[0]));
+	memcpy(&x->order[last - (end - first)], flow, (end - first) * sizeof(flow[0]));
 }
 
 size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
@@ -431,8 +502,10 @@ size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
 		len = stream_send(s, t, STRAIT_STREAM_MANIFEST, buf);
 		if (len == 0)
 			len = stream_send(s, t, STRAIT_STREAM_OBJECTS, buf);
-		if (len != 0)
-			return len;
+		if (len == 0)
+			continue;
+		turn_take(s, i, len);
+		return len;
 	}
 	x->idle = true;
 	return 0;

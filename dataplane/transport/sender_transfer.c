@@ -89,15 +89,58 @@ void sender_object_final(struct session *s, struct tx_transfer *t, uint32_t obje
 	object_event(s, t, object);
 }
 
+bool sender_is_before(const struct tx_transfer *a, const struct tx_transfer *b)
+{
+	uint64_t da = a->deadline_ms != 0 ? a->deadline_ms : UINT64_MAX;
+	uint64_t db = b->deadline_ms != 0 ? b->deadline_ms : UINT64_MAX;
+
+	if (a->class_ != b->class_)
+		return a->class_ < b->class_;
+	return da < db;
+}
+
+bool sender_is_of_rank(const struct tx_transfer *a, const struct tx_transfer *b)
+{
+	return a->class_ == b->class_ && a->deadline_ms == b->deadline_ms;
+}
+
 static void order_remove(struct sender *x, uint16_t slot)
 {
 	uint32_t i = 0;
 
 	while (i < x->live && x->order[i] != slot)
 		i++;
+	/* A flow's turn is kept by the first of its transfers. */
+	if (i + 1 < x->live && x->slots[slot]->flow != 0 &&
+		x->slots[x->order[i + 1]]->flow == x->slots[slot]->flow &&
+		sender_is_of_rank(x->slots[slot], x->slots[x->order[i + 1]]) &&
+		(i == 0 || x->slots[x->order[i - 1]]->flow != x->slots[slot]->flow))
+		x->slots[x->order[i + 1]]->turn_bytes = x->slots[slot]->turn_bytes;
 	memmove(&x->order[i], &x->order[i + 1], (x->live - i - 1) * sizeof(x->order[0]));
 	x->live--;
 	x->slots[slot] = NULL;
+}
+
+/* Behind its flow, if that has transfers, else behind its rank. */
+static void order_add(struct sender *x, struct tx_transfer *t)
+{
+	uint32_t i = 0, at;
+
+	while (i < x->live && !sender_is_before(t, x->slots[x->order[i]]))
+		i++;
+	for (at = i; at > 0 && t->flow != 0; at--) {
+		const struct tx_transfer *o = x->slots[x->order[at - 1]];
+
+		if (!sender_is_of_rank(o, t))
+			break;
+		if (o->flow == t->flow) {
+			i = at;
+			break;
+		}
+	}
+	memmove(&x->order[i + 1], &x->order[i], (x->live - i) * sizeof(x->order[0]));
+	x->order[i] = t->slot;
+	x->live++;
 }
 
 static uint32_t closing_add(struct sender *x, uint32_t id, uint8_t status)
@@ -162,6 +205,7 @@ void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool
 			control_open_frame(s, t, &x->closing[i].open);
 	}
 	order_remove(x, t->slot);
+	sender_shares(s);
 	t->closed = true;
 	t->close_status = status;
 	t->tell_closed = true;
@@ -170,21 +214,10 @@ void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool
 	sender_touch(s);
 }
 
-static bool is_before(const struct tx_transfer *a, const struct tx_transfer *b)
-{
-	uint64_t da = a->deadline_ms != 0 ? a->deadline_ms : UINT64_MAX;
-	uint64_t db = b->deadline_ms != 0 ? b->deadline_ms : UINT64_MAX;
-
-	if (a->class_ != b->class_)
-		return a->class_ < b->class_;
-	return da < db;
-}
-
 int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t)
 {
 	struct sender *x = &s->tx;
 	uint16_t slot = 0;
-	uint32_t i;
 
 	if (s->dead || x->live == SESSION_TRANSFERS_MAX || t->symbol_bytes > s->cfg.symbol_bytes)
 		return -ENOSPC;
@@ -194,10 +227,9 @@ int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t)
 	t->id = x->next_id++;
 	t->open_due_ns = now_ns;
 	x->slots[slot] = t;
-	for (i = x->live; i > 0 && is_before(t, x->slots[x->order[i - 1]]); i--)
-		x->order[i] = x->order[i - 1];
-	x->order[i] = slot;
-	x->live++;
+	t->turn_bytes = sender_turn_bytes(s);
+	order_add(x, t);
+	sender_shares(s);
 	control_touch(s);
 	sender_touch(s);
 	sender_want(s, t);

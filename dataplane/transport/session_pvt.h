@@ -39,6 +39,7 @@ enum {
 	CONTROL_RESERVE = 4096, /* packet numbers of a generation kept for control packets */
 	CLOSE_BACKOFF_MAX = 6,  /* CLOSE repeats every 2^6 RTO in the end */
 	LOG_REPEAT_MAX = 200,   /* object statuses repeated with each new one */
+	TURN_PACKETS = 32,      /* a flow's turn among those of its rank */
 };
 
 #define NS_PER_US UINT64_C(1000)
@@ -53,7 +54,7 @@ struct row_cache {
 
 struct sender {
 	struct tx_transfer *slots[SESSION_TRANSFERS_MAX];
-	uint16_t order[SESSION_TRANSFERS_MAX]; /* live slots, most pressing first */
+	uint16_t order[SESSION_TRANSFERS_MAX]; /* live slots, most pressing first, then by turn */
 	uint32_t live;
 	uint32_t next_id;
 	bool idle; /* nothing to send until something changes */
@@ -217,6 +218,15 @@ void sender_close(struct session *s, struct tx_transfer *t, uint8_t status, bool
 /** The receiver still speaks of a transfer that is closed here: tell it. */
 void sender_close_again(struct session *s, uint32_t id);
 void sender_want(struct session *s, struct tx_transfer *t);
+/** a goes before b whatever turn it is; neither before the other: they are of one rank. */
+bool sender_is_before(const struct tx_transfer *a, const struct tx_transfer *b);
+bool sender_is_of_rank(const struct tx_transfer *a, const struct tx_transfer *b);
+static inline int64_t sender_turn_bytes(const struct session *s)
+{
+	return (int64_t)TURN_PACKETS * (s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES);
+}
+/** Count anew who shares a rank: a transfer began, ended, or has sent all its blocks once. */
+void sender_shares(struct session *s);
 bool sender_is_late(const struct session *s, const struct tx_transfer *t);
 /** Queue a block for repair. */
 void sender_block_repair(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block);

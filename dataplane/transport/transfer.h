@@ -14,6 +14,11 @@
 
 struct tx_params {
 	uint64_t order;
+	/*
+	 * Transfers of one flow, 0 is none, belong together: they share their rank's bandwidth as
+	 * if they were one transfer and are sent one after another, in the order they started.
+	 */
+	uint64_t flow;
 	uint8_t class_;
 	uint64_t deadline_ms;
 	uint16_t symbol_bytes;

@@ -64,7 +64,7 @@ struct tx_stream {
 
 struct tx_transfer {
 	/* Constant after creation. */
-	uint64_t order, deadline_ms;
+	uint64_t order, flow, deadline_ms;
 	uint32_t objects;
 	uint16_t symbol_bytes;
 	uint8_t class_;
@@ -94,6 +94,8 @@ struct tx_transfer {
 	uint64_t credit_bytes; /* of this transfer already charged */
 	uint32_t credit_objects;
 	bool blocked_credit, blocked_source;
+	int64_t turn_bytes;     /* of its turn in its rank, see sender_send(); < 0: overdrawn */
+	uint32_t sharers;       /* flows of its rank with unsent blocks, itself included */
 	uint64_t rescue_due_ns; /* all sent, objects outstanding: next PING */
 
 	/* Events not polled yet. */

@@ -59,6 +59,7 @@ struct tx_transfer *tx_transfer_create(const struct tx_params *p)
 	if (t == NULL)
 		return NULL;
 	t->order = p->order;
+	t->flow = p->flow;
 	t->deadline_ms = p->deadline_ms;
 	t->objects = p->objects;
 	t->symbol_bytes = p->symbol_bytes;

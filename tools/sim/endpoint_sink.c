@@ -116,7 +116,7 @@ static void object_verify(struct world *w, struct world_rx *r, uint32_t i, uint8
 		if (o->with_digest && digest_bytes(o->dst, o->length) != o->digest)
 			world_fail(w, "object %u was called whole with a wrong digest", r->map[i]);
 		o->published = true;
-		w->verified_ns = w->now_ns;
+		w->verified_ns = o->verified_ns = w->now_ns;
 	} else if (status != STRAIT_STATUS_DIGEST) {
 		world_fail(w, "object %u is whole as %s", r->map[i], strait_status_name(status));
 	} else if (same) {

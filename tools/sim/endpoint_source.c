@@ -65,6 +65,8 @@ int source_start(struct world *w, struct world_transfer *t)
 	}
 	params.order = (uint64_t)(t - w->transfers) + 1;
 	params.class_ = t->class_;
+	params.flow = t->flow;
+	params.deadline_ms = t->deadline_ms;
 	params.symbol_bytes = w->cfg.symbol_bytes;
 	params.objects = t->count;
 	params.entries = entries;

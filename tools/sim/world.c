@@ -380,6 +380,13 @@ uint32_t world_add_objects(struct world *w, uint32_t count, uint64_t length)
 
 int world_order(struct world *w, uint32_t first, uint32_t count, uint8_t class_)
 {
+	const struct world_rank rank = { .class_ = class_ };
+
+	return world_order_as(w, first, count, &rank);
+}
+
+int world_order_as(struct world *w, uint32_t first, uint32_t count, const struct world_rank *rank)
+{
 	struct world_transfer *t = &w->transfers[w->ntransfers];
 	int rc;
 
@@ -389,7 +396,11 @@ int world_order(struct world *w, uint32_t first, uint32_t count, uint8_t class_)
 		return -EINVAL;
 	for (uint32_t i = first; i < first + count; i++)
 		w->objects[i].digest = content_digest(w->objects[i].content, w->objects[i].length);
-	*t = (struct world_transfer){ .first = first, .count = count, .class_ = class_ };
+	*t = (struct world_transfer){ .first = first,
+		.count = count,
+		.class_ = rank->class_,
+		.flow = rank->flow,
+		.deadline_ms = rank->deadline_ms };
 	rc = source_start(w, t);
 	if (rc < 0 && rc != -ENOSPC)
 		return rc;

@@ -71,16 +71,18 @@ struct world_object {
 	uint8_t resume[SESSION_RESUME_BYTES];
 	bool published; /* verified and visible at the destination */
 	bool verified;  /* compared once */
+	uint64_t verified_ns;
 	uint8_t rx_status;
 };
 
 struct world_transfer {
 	uint32_t first, count; /* objects */
 	uint8_t class_;
-	struct tx_transfer *tx; /* NULL: not started or given back */
-	uint32_t ready;         /* objects answered so far */
-	bool waiting;           /* for room in the session */
-	bool opened;            /* the receiver answered */
+	uint64_t flow, deadline_ms; /* 0: none */
+	struct tx_transfer *tx;     /* NULL: not started or given back */
+	uint32_t ready;             /* objects answered so far */
+	bool waiting;               /* for room in the session */
+	bool opened;                /* the receiver answered */
 	bool closed;
 	uint8_t open_status, close_status;
 };
@@ -197,6 +199,12 @@ uint32_t world_add_objects(struct world *w, uint32_t count, uint64_t length);
 
 /* Order objects [first, first + count) as one transfer. Its index or a negative errno. */
 int world_order(struct world *w, uint32_t first, uint32_t count, uint8_t class_);
+/* The same with what the scheduler looks at. */
+struct world_rank {
+	uint8_t class_;
+	uint64_t flow, deadline_ms; /* 0: none */
+};
+int world_order_as(struct world *w, uint32_t first, uint32_t count, const struct world_rank *rank);
 
 /*
  * Run until every transfer is closed on both sides (true), an error is found, or `limit_ns` passed
