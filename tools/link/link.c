@@ -2,6 +2,7 @@
 #include "tools/link/link.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #define NS_PER_S 1000000000ULL
@@ -107,6 +108,9 @@ int link_init(struct link *l, const struct link_config *cfg, uint64_t seed, uint
 		if (l->ge_enter > 1.0)
 			return -EINVAL;
 		l->ge_bad = prng_chance(&l->rnd[RND_GE], cfg->ge_loss);
+		l->ge_at_ns = start_ns;
+		if (cfg->rate_bps)
+			l->ge_step_ns = LINK_GE_BYTES * 8e9 / (double)cfg->rate_bps;
 	}
 	return 0;
 }
@@ -158,13 +162,23 @@ static bool is_cut(const struct link *l, uint64_t at_ns)
 	return false;
 }
 
+/*
+ * Where the chain is after the steps since the packet before, drawn at once: of the distance to the
+ * stationary state (1 - enter - leave)^steps is left.
+ */
 static bool ge_loses(struct link *l)
 {
-	bool lost = l->ge_bad;
+	double steps = 1, left = 1 - l->ge_enter - l->ge_leave;
+	double bad = l->cfg.ge_loss;
 
-	if (prng_chance(&l->rnd[RND_GE], lost ? l->ge_leave : l->ge_enter))
-		l->ge_bad = !lost;
-	return lost;
+	if (l->ge_step_ns > 0)
+		steps = (double)(l->busy_until_ns - l->ge_at_ns) / l->ge_step_ns;
+	l->ge_at_ns = l->busy_until_ns;
+	/* Back to back is the common case, and exact to a ns it is not. */
+	if (steps < 0.99 || steps > 1.01)
+		left = left > 0 ? pow(left, steps) : 0;
+	l->ge_bad = prng_chance(&l->rnd[RND_GE], bad + ((l->ge_bad ? 1 : 0) - bad) * left);
+	return l->ge_bad;
 }
 
 /*

@@ -15,8 +15,11 @@
  *      remainder of the division is carried, so the rate is exact;
  *   3. a cut in force when its last bit leaves the queue (lost_cut). What left before the cut
  *      still arrives;
- *   4. burst loss: two-state Gilbert-Elliott chain, one step a packet, the bad state loses
- *      everything, the good state nothing (lost_burst);
+ *   4. burst loss: two-state Gilbert-Elliott chain, the bad state loses everything, the good
+ *      state nothing (lost_burst). Bursts last in time, as those of a line do: one step is what a
+ *      packet of LINK_GE_BYTES takes at rate_bps, so that a full line loses ge_burst packets on
+ *      average, and a sparse one, such as that of the feedback, what falls into the same time. A
+ *      link without rate makes a step a packet;
  *   5. independent loss (lost_random);
  *   6. the one-way delay (rtt / 2) in force when it leaves the queue, reordering (extra delay for
  *      some), duplication, corruption.
@@ -38,6 +41,7 @@
 
 enum {
 	LINK_OVERHEAD_BYTES = 24,
+	LINK_GE_BYTES = 1538, /* a packet of MTU 1500 on the line */
 	LINK_FRAME_MIN = 60,
 	LINK_CUTS_MAX = 64,
 	LINK_STEPS_MAX = 256,
@@ -63,7 +67,7 @@ struct link_config {
 	uint64_t queue_bytes;  /* 0: use queue_bdp */
 	double loss;           /* independent loss probability */
 	double ge_loss;        /* mean loss of the burst process, 0 = off */
-	double ge_burst;       /* mean burst length in packets, >= 1 */
+	double ge_burst;       /* mean burst length in full packets of a full line, >= 1 */
 	double reorder;        /* probability of an extra delay */
 	uint64_t reorder_ns;   /* extra delay, uniform in 1..reorder_ns */
 	double dup;            /* probability of a second copy */
@@ -118,6 +122,8 @@ struct link {
 	bool ge_bad;
 	double ge_enter;
 	double ge_leave;
+	uint64_t ge_at_ns; /* the chain stands where it was at this departure */
+	double ge_step_ns; /* 0: a step a packet */
 	struct prng rnd[LINK_RND_STREAMS];
 };
 

@@ -178,6 +178,45 @@ static void burst_loss_has_the_mean_and_the_length_asked(void **state)
 	check_bursts("0.5,1", 0.5, 1);
 }
 
+/* Mean length in packets, at one packet every gap_ns, of bursts of 64 at 1 Gbit/s. */
+static double burst_at(uint64_t gap_ns, double *loss)
+{
+	struct link_config cfg = CONFIG("rate-gbps", "1", "rtt-ms", "0", "ge", "0.02,64");
+	struct link *l = link_new(&cfg, 5, 0);
+	struct link_verdict v;
+	uint64_t n = 4000000, lost = 0, runs = 0;
+	bool prev = false;
+	double burst;
+
+	for (uint64_t i = 0; i < n; i++) {
+		bool gone = link_send(l, i * gap_ns, FRAME, &v) == 0;
+
+		lost += gone;
+		runs += gone && !prev;
+		prev = gone;
+	}
+	*loss = (double)lost / (double)n;
+	burst = (double)lost / (double)runs;
+	free(l);
+	return burst;
+}
+
+/* 64 packets of a full line last 0.79 ms: one in 0.4 ms meets few of them. */
+static void bursts_last_in_time_not_in_packets(void **state)
+{
+	double loss, full = burst_at(SER_NS, &loss), sparse;
+
+	(void)state;
+	assert_true(fabs(loss / 0.02 - 1) < 0.1);
+	assert_true(fabs(full / 64 - 1) < 0.1);
+	sparse = burst_at(400000, &loss);
+	assert_true(fabs(loss / 0.02 - 1) < 0.1);
+	assert_true(sparse > 2 && sparse < 3);
+	sparse = burst_at(100 * 1000000, &loss);
+	assert_true(fabs(loss / 0.02 - 1) < 0.1);
+	assert_true(sparse < 1.1);
+}
+
 static void cut_drops_everything_and_only_inside_it(void **state)
 {
 	struct link_config cfg =
@@ -418,6 +457,7 @@ int main(void)
 		cmocka_unit_test(queue_bdp_scales_with_rate_and_rtt),
 		cmocka_unit_test(independent_loss_is_as_asked_and_costs_capacity),
 		cmocka_unit_test(burst_loss_has_the_mean_and_the_length_asked),
+		cmocka_unit_test(bursts_last_in_time_not_in_packets),
 		cmocka_unit_test(cut_drops_everything_and_only_inside_it),
 		cmocka_unit_test(delay_steps_apply_in_order_of_time),
 		cmocka_unit_test(reordering_lets_later_packets_overtake),

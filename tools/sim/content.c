@@ -16,13 +16,39 @@ static inline uint64_t content_word(uint64_t seed, uint64_t i)
 	return z ^ (z >> 31);
 }
 
+static void words_fill(uint64_t seed, uint64_t first, size_t n, uint64_t *out)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = content_word(seed, first + i);
+}
+
+#if defined(__x86_64__)
+/* The same with eight words a step: AVX512DQ multiplies 64-bit words. */
+__attribute__((target("avx512f,avx512dq"), optimize("O3"))) static void words_fill_wide(
+	uint64_t seed, uint64_t first, size_t n, uint64_t *out)
+{
+	for (size_t i = 0; i < n; i++)
+		out[i] = content_word(seed, first + i);
+}
+
+static bool has_wide(void)
+{
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
+}
+#else
+#define words_fill_wide words_fill
+
+static bool has_wide(void)
+{
+	return false;
+}
+#endif
+
 static size_t chunk_fill(uint64_t seed, size_t offset, size_t len, uint64_t chunk[CHUNK_WORDS])
 {
 	size_t n = len - offset < CHUNK_BYTES ? len - offset : CHUNK_BYTES;
-	uint64_t first = offset / 8;
 
-	for (size_t i = 0; i < (n + 7) / 8; i++)
-		chunk[i] = content_word(seed, first + i);
+	(has_wide() ? words_fill_wide : words_fill)(seed, offset / 8, (n + 7) / 8, chunk);
 	return n;
 }
 

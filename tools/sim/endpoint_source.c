@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/sim/content.h"
 #include "tools/sim/endpoint.h"
+#include "tools/sim/light.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -90,6 +91,32 @@ out:
 	return rc;
 }
 
+static void object_release(struct world_object *o)
+{
+	if (!o->src_shared)
+		free(o->src);
+	o->src = NULL;
+	o->src_shared = false;
+}
+
+/* A lie is told in a copy of its own. */
+static bool object_fill(const struct world *w, struct world_object *o)
+{
+	if (w->cfg.light && !o->lie) {
+		o->src = (uint8_t *)light_bytes(o->content, o->length);
+		o->src_shared = true;
+		return o->src != NULL;
+	}
+	o->src = malloc(o->length);
+	if (!o->src)
+		return false;
+	if (w->cfg.light)
+		memcpy(o->src, light_bytes(o->content, o->length), o->length);
+	else
+		content_fill(o->content, o->src, o->length);
+	return true;
+}
+
 static void object_lease(struct world *w, struct world_transfer *t, uint32_t i)
 {
 	struct world_object *o = &w->objects[t->first + i];
@@ -101,12 +128,10 @@ static void object_lease(struct world *w, struct world_transfer *t, uint32_t i)
 		session_tx_object_gone(s, t->tx, i, o->gone);
 		return;
 	}
-	o->src = malloc(o->length);
-	if (!o->src) {
+	if (!object_fill(w, o)) {
 		world_fail(w, "no memory for an object of %" PRIu64 " bytes", o->length);
 		return;
 	}
-	content_fill(o->content, o->src, o->length);
 	if (o->lie)
 		o->src[o->length / 2] ^= 0x10;
 	session_tx_object_ready(s, t->tx, i, o->src);
@@ -131,16 +156,13 @@ static void object_end(struct world *w, struct world_transfer *t, uint32_t i, ui
 	if (status == STRAIT_STATUS_PENDING)
 		world_fail(w, "object %u ended as PENDING", t->first + i);
 	o->tx_status = status;
-	free(o->src);
-	o->src = NULL;
+	object_release(o);
 }
 
 static void transfer_end(struct world *w, struct world_transfer *t, uint8_t status)
 {
-	for (uint32_t i = 0; i < t->count; i++) {
-		free(w->objects[t->first + i].src);
-		w->objects[t->first + i].src = NULL;
-	}
+	for (uint32_t i = 0; i < t->count; i++)
+		object_release(&w->objects[t->first + i]);
 	tx_transfer_destroy(t->tx);
 	t->tx = NULL;
 	t->closed = true;
@@ -191,8 +213,6 @@ void source_drop(struct world *w)
 		tx_transfer_destroy(w->transfers[i].tx);
 		w->transfers[i].tx = NULL;
 	}
-	for (uint32_t i = 0; i < w->nobjects; i++) {
-		free(w->objects[i].src);
-		w->objects[i].src = NULL;
-	}
+	for (uint32_t i = 0; i < w->nobjects; i++)
+		object_release(&w->objects[i]);
 }

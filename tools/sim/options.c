@@ -46,6 +46,8 @@ static const char usage_rest[] =
 	"  --control-us N       time a control thread takes to answer an event (20)\n"
 	"  --cold               order before the challenge is answered; seconds then count it too\n"
 	"  --restart-source MS, --restart-sink MS  the edge loses its session at MS; repeatable\n"
+	"  --light              no cipher, object bytes from one block; the same packets and figures\n"
+	"                       in less than half the time\n"
 	"  --limit-s N          give up after N s of virtual time (far beyond the ideal)\n"
 	"\n"
 	"Runs:\n"
@@ -285,6 +287,8 @@ static int flag_parse(struct sim_options *o, const char *name)
 		o->plan.with_oracle = true;
 	else if (strcmp(name, "cold") == 0)
 		o->plan.world.cold = true;
+	else if (strcmp(name, "light") == 0)
+		o->light = true;
 	else
 		return -ENOENT;
 	return 0;
@@ -439,8 +443,9 @@ void sim_options_plan(const struct sim_options *o, uint64_t seed, struct plan *p
 		plan_random(p, seed);
 		p->oracle = o->plan.oracle;
 		p->with_oracle = o->plan.with_oracle;
-		return;
+	} else {
+		*p = o->plan;
+		p->world.seed = seed;
 	}
-	*p = o->plan;
-	p->world.seed = seed;
+	p->world.light = o->light;
 }

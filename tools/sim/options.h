@@ -16,6 +16,7 @@ struct sim_options {
 	bool json;
 	bool help;
 	bool counters;
+	bool light; /* of random plans too */
 	bool describe;
 	uint64_t seed, seeds;
 	uint32_t jobs; /* 0: one a CPU */

@@ -4,6 +4,7 @@
 #include "dataplane/transport/scratch.h"
 #include "tools/sim/content.h"
 #include "tools/sim/endpoint.h"
+#include "tools/sim/light.h"
 #include "tools/sim/wire.h"
 
 #include <errno.h>
@@ -395,7 +396,9 @@ int world_order_as(struct world *w, uint32_t first, uint32_t count, const struct
 	if (count == 0 || first + count > w->nobjects)
 		return -EINVAL;
 	for (uint32_t i = first; i < first + count; i++)
-		w->objects[i].digest = content_digest(w->objects[i].content, w->objects[i].length);
+		w->objects[i].digest = w->cfg.light
+			? light_digest(w->objects[i].content, w->objects[i].length)
+			: content_digest(w->objects[i].content, w->objects[i].length);
 	*t = (struct world_transfer){ .first = first,
 		.count = count,
 		.class_ = rank->class_,
@@ -437,7 +440,7 @@ static int sessions_create(struct world *w)
 
 	for (size_t i = 0; i < sizeof(c.secret); i++)
 		c.secret[i] = (uint8_t)prng_next(&w->rnd);
-	c.aead = aead_default();
+	c.aead = w->cfg.light ? &light_aead : aead_default();
 	c.cap_bps = w->cfg.cap_bps;
 	c.rtt_hint_ns = w->cfg.link[WORLD_SOURCE].rtt_ns;
 	c.loss_prior = w->cfg.loss_prior;

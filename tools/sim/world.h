@@ -50,7 +50,8 @@ struct world_config {
 	uint64_t trace_bin_ns;                                          /* 0: no trace is kept */
 	uint32_t ncross;
 	struct cross_config cross[CROSS_FLOWS_MAX];
-	bool cold; /* orders may start before the challenge is answered, on the impaired link */
+	bool light; /* --light: see light.h */
+	bool cold;  /* orders may start before the challenge is answered, on the impaired link */
 };
 
 struct world_object {
@@ -64,6 +65,7 @@ struct world_object {
 	uint8_t refuse; /* status: the sink answers this instead of placing it */
 
 	uint8_t *src;
+	bool src_shared; /* not to be freed */
 	uint64_t digest;
 	uint8_t tx_status; /* as the source learned it */
 
