@@ -81,6 +81,13 @@ check "the oracle is ideal and we are within 1.1 of it" \
 	"(all(r['oracle_efficiency'] > 0.999 and 1 <= r['oracle_ratio'] <= 1.1 for r in runs), \
 	'%.4f, ratio %.4f' % (summary['oracle_efficiency']['min'], summary['oracle_ratio']['max']))" "$work/oracle"
 
+tampered=(--rate-gbps 0.2 --rtt-ms 10 --mib 8 --transfers 4 --object-kib 100 --loss 0.02 --corrupt 0.001
+	--dup 0.05 --attack 0.05 --lie 0.1 --seeds 20 --json)
+"$sim" "${tampered[@]}" >"$work/tampered" 2>"$work/err"
+count_seeds "$work/tampered" "${tampered[*]}"
+check "replayed, forged and tampered packets were tried and changed nothing" \
+	"(all(r['attacks'] > 300 for r in runs), 'at least %d a seed' % summary['attacks']['min'])" "$work/tampered"
+
 cross=(--rate-gbps 0.2 --rtt-ms 20 --cap-gbps 0.1 --mib 100 --cross cubic:2000,4000 --json)
 "$sim" "${cross[@]}" --csv "$work/csv" --plot "$work/svg" >"$work/cross" 2>"$work/err"
 count_seeds "$work/cross" "${cross[*]}"

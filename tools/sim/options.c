@@ -48,6 +48,9 @@ static const char usage_rest[] =
 	"  --restart-source MS, --restart-sink MS  the edge loses its session at MS; repeatable\n"
 	"  --light              no cipher, object bytes from one block; the same packets and figures\n"
 	"                       in less than half the time\n"
+	"  --lie P              share of objects whose bytes are not those of their digest\n"
+	"  --attack P           replay, forge and tamper with a share of the packets: nothing of\n"
+	"                       it may change anything\n"
 	"  --limit-s N          give up after N s of virtual time (far beyond the ideal)\n"
 	"\n"
 	"Runs:\n"
@@ -123,6 +126,8 @@ enum option {
 	OPT_RESTART_SOURCE,
 	OPT_RESTART_SINK,
 	OPT_LIMIT,
+	OPT_ATTACK,
+	OPT_LIE,
 	OPT_SEED,
 	OPT_SEEDS,
 	OPT_JOBS,
@@ -147,6 +152,8 @@ static const struct {
 	[OPT_RESTART_SOURCE] = { "restart-source", 0, 1e8, false },
 	[OPT_RESTART_SINK] = { "restart-sink", 0, 1e8, false },
 	[OPT_LIMIT] = { "limit-s", 0.001, 1e7, false },
+	[OPT_ATTACK] = { "attack", 0, 1, false },
+	[OPT_LIE] = { "lie", 0, 1, false },
 	[OPT_SEED] = { "seed", 0, 0x1p53, true },
 	[OPT_SEEDS] = { "seeds", 1, 1e7, true },
 	[OPT_JOBS] = { "jobs", 0, 256, true },
@@ -215,6 +222,12 @@ static int number_apply(struct sim_options *o, struct seen *seen, enum option op
 		return restart_add(p, v, WORLD_SINK);
 	case OPT_LIMIT:
 		p->limit_ns = (uint64_t)(v * 1e9);
+		break;
+	case OPT_ATTACK:
+		p->world.attack = v;
+		break;
+	case OPT_LIE:
+		p->lie = v;
 		break;
 	case OPT_SEED:
 		o->seed = (uint64_t)v;

@@ -186,6 +186,8 @@ void plan_random(struct plan *p, uint64_t seed)
 			.at_ns = (uint64_t)between(r, 0, 400e6) + 400 * NS_PER_MS * p->nrestarts,
 			.side = prng_chance(r, 0.5) ? WORLD_SOURCE : WORLD_SINK,
 		};
+	if (prng_chance(r, 0.25))
+		p->world.attack = log_between(r, 0.001, 0.1);
 }
 
 static void link_print(const struct link_config *l, const char *prefix, FILE *out)
@@ -239,6 +241,8 @@ void plan_print(const struct plan *p, FILE *out)
 		fprintf(out, " --restart-%s %g",
 			p->restarts[i].side == WORLD_SOURCE ? "source" : "sink",
 			(double)p->restarts[i].at_ns / 1e6);
+	if (w->attack > 0)
+		fprintf(out, " --attack %g", w->attack);
 	fprintf(out,
 		"; %u objects of %" PRIu64 "..%" PRIu64 " bytes; credit %" PRIu64 " bytes %" PRIu64
 		" objects, scratch %u, rows %u, log %u, keys %u (0: as needed); gone %g refused %g"

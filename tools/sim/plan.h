@@ -46,7 +46,7 @@ uint64_t plan_rate_bps(const struct plan *p);
  * Draw everything from the seed: rate, delay, iid and burst loss, reordering, copies, corruption,
  * cuts, delay steps, the same of the feedback alone and a thinner line for it, other traffic, caps
  * below and above the line and none, packet sizes, object sizes, classes, starved credit and
- * scratch, slow control threads, objects gone or refused, restarts.
+ * scratch, slow control threads, objects gone or refused, restarts, somebody who tampers.
  */
 void plan_random(struct plan *p, uint64_t seed);
 

@@ -118,6 +118,8 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 	v[SIM_given_up_ms] = beside.given_up_ms;
 	v[SIM_taken_back_ms] = beside.taken_back_ms;
 	v[SIM_nonce_repeats] = (double)world_nonce_repeats(w);
+	if (w->attack)
+		v[SIM_attacks] = (double)attack_tries(w->attack);
 	for (int side = 0; side < WORLD_SIDES; side++)
 		for (int c = 0; c < STRAIT_COUNTER_COUNT; c++)
 			out->counters[side][c] =

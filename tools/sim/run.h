@@ -32,6 +32,7 @@
 		"met a transfer")                                                                  \
 	X(nonce_repeats, 0,                                                                        \
 		"(direction, queue, key generation, packet number) seen twice on the wire")        \
+	X(attacks, 0, "with --attack: how often something was tried that must change nothing")     \
 	X(loss, 6, "share of symbols lost or corrupted after the queue, as it happened")           \
 	X(queue_loss, 6, "share of symbols the bottleneck queue dropped")                          \
 	X(queue_delay_ms_p50, 3,                                                                   \

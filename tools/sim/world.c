@@ -99,6 +99,7 @@ static void arrive(struct world *w, enum world_side from, uint32_t packet)
 	const struct world_packet *p = &w->wire.packets[packet];
 	const uint8_t *bytes = wire_bytes(&w->wire, packet);
 	struct trace_bin *bin = trace_at(&w->trace, w->now_ns);
+	int rc;
 
 	if (!p->copy && !p->corrupt && is_symbol(bytes)) {
 		w->f[from].symbols_in++;
@@ -110,7 +111,9 @@ static void arrive(struct world *w, enum world_side from, uint32_t packet)
 	}
 	if (w->hooks.on_arrive)
 		w->hooks.on_arrive(w, from, bytes, p->len, w->hooks.user);
-	session_recv(w->session[!from], w->now_ns, bytes, p->len);
+	rc = session_recv(w->session[!from], w->now_ns, bytes, p->len);
+	if (w->attack)
+		attack_arrived(w->attack, w, from, bytes, p->len, rc);
 	wire_put(&w->wire, packet);
 }
 
@@ -151,6 +154,8 @@ static void transmit(struct world *w, enum world_side side, uint32_t packet, siz
 	f->symbols += symbol;
 	if (audit_packet(&w->audit[side], w->now_ns, bytes, len) < 0)
 		world_fail(w, "a packet of %zu bytes could not be audited", len);
+	if (w->attack)
+		attack_sent(w->attack, w, side, bytes, len);
 	if (w->hooks.on_send &&
 		w->hooks.on_send(w, side, bytes, len, w->hooks.user) == WORLD_LOSE) {
 		f->symbols_line += symbol;
@@ -467,6 +472,8 @@ static int sessions_create(struct world *w)
 		audit_init(&w->audit[side], w->cfg.cap_bps);
 		w->audit[side].at_ns = w->now_ns;
 	}
+	if (w->attack)
+		attack_sessions(w->attack, w);
 	return 0;
 }
 
@@ -674,6 +681,13 @@ struct world *world_create(const struct world_config *cfg, const struct world_ho
 			w->hooks = *hooks;
 	}
 	memset(&w->queueing, 0, sizeof(w->queueing));
+	if (cfg->attack > 0) {
+		w->attack = attack_create(cfg->attack, cfg->seed);
+		rc = -ENOMEM;
+		if (!w->attack)
+			goto fail;
+		attack_sessions(w->attack, w);
+	}
 	trace_init(&w->trace, w->t0_ns, cfg->trace_bin_ns);
 	rc = cross_init(&w->cross, cfg->cross, cfg->ncross, w->link, w->t0_ns);
 	if (rc < 0)
@@ -703,6 +717,7 @@ void world_destroy(struct world *w)
 	for (uint32_t i = 0; i < w->nobjects; i++)
 		free(w->objects[i].dst);
 	free(w->objects);
+	attack_destroy(w->attack);
 	trace_fini(&w->trace);
 	cross_fini(&w->cross);
 	wire_fini(&w->wire);

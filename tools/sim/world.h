@@ -22,6 +22,7 @@
 #include "tools/link/delayq.h"
 #include "tools/link/link.h"
 #include "tools/link/prng.h"
+#include "tools/sim/attack.h"
 #include "tools/sim/audit.h"
 #include "tools/sim/cross.h"
 #include "tools/sim/histogram.h"
@@ -50,8 +51,9 @@ struct world_config {
 	uint64_t trace_bin_ns;                                          /* 0: no trace is kept */
 	uint32_t ncross;
 	struct cross_config cross[CROSS_FLOWS_MAX];
-	bool light; /* --light: see light.h */
-	bool cold;  /* orders may start before the challenge is answered, on the impaired link */
+	bool light;    /* --light: see light.h */
+	bool cold;     /* orders may start before the challenge is answered, on the impaired link */
+	double attack; /* share of packets that somebody tampers with: attack.h */
 };
 
 struct world_object {
@@ -152,6 +154,7 @@ struct world {
 	struct delayq queue[WORLD_SIDES]; /* packets under way, by sending side */
 	struct world_control control[WORLD_SIDES];
 	struct audit audit[WORLD_SIDES];
+	struct attack *attack; /* NULL: none */
 	struct world_wire wire;
 	uint64_t wake_ns[WORLD_SIDES];
 	uint64_t now_ns, t0_ns;
