@@ -78,6 +78,20 @@ static const struct ctl_option pool_show[] = {
 	END,
 };
 
+static const struct ctl_option capture_start[] = {
+	{ "socket", "FILE", 's', "the edge's debug.socket" },
+	{ "file", "NAME", 0, "in the edge's debug.capture_dir (strait-EDGE-TIME.pcapng)" },
+	{ "limit", "SIZE", 0, "end at this size, like 256M (64M)" },
+	{ "duration", "TIME", 0, "end after this time, like 5m (60s)" },
+	{ "snaplen", "BYTES", 0, "keep so much of each frame (all of it)" },
+	END,
+};
+
+static const struct ctl_option capture_other[] = {
+	{ "socket", "FILE", 's', "the edge's debug.socket" },
+	END,
+};
+
 static const struct ctl_option pki_init[] = {
 	{ "days", "N", 0, "days the CA is valid (3650)" },
 	END,
@@ -114,6 +128,11 @@ const struct ctl_command ctl_commands[] = {
 	{ NULL, "remove", "KEY...", 1, -1, "remove keys from a pool", pool_options, cmd_remove },
 	{ "pool", "create", "", 0, 0, "create a pool", pool_create, cmd_pool_create },
 	{ "pool", "show", "", 0, 0, "figures of a pool", pool_show, cmd_pool_show },
+	{ "capture", "start", "", 0, 0, "have an edge write its packets to a pcapng file",
+		capture_start, cmd_capture_start },
+	{ "capture", "stop", "", 0, 0, "end it", capture_other, cmd_capture_stop },
+	{ "capture", "status", "", 0, 0, "how far it is, or why it ended", capture_other,
+		cmd_capture_status },
 	{ "pki", "init", "DIR", 1, 1, "make a development CA in DIR", pki_init, cmd_pki_init },
 	{ "pki", "issue", "DIR", 1, 1, "issue a certificate from DIR's CA", pki_issue,
 		cmd_pki_issue },

@@ -108,5 +108,8 @@ int cmd_exist(struct ctl *ctl);
 int cmd_remove(struct ctl *ctl);
 int cmd_pool_create(struct ctl *ctl);
 int cmd_pool_show(struct ctl *ctl);
+int cmd_capture_start(struct ctl *ctl);
+int cmd_capture_stop(struct ctl *ctl);
+int cmd_capture_status(struct ctl *ctl);
 int cmd_pki_init(struct ctl *ctl);
 int cmd_pki_issue(struct ctl *ctl);

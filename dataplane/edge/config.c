@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum {
@@ -442,6 +443,41 @@ static void check_sizes(struct check *ck, struct edge_config *cfg, struct raw_co
 	check_packets(ck, "session.window_packets", cfg->window_packets);
 }
 
+/* Paths that must not depend on where the edge was started. NULL: not given. */
+static const char *check_path(struct check *ck, const char *where, const char *s)
+{
+	if (!is_given(s))
+		return NULL;
+	if (s[0] != '/')
+		fail(ck, where, "%s: \"%s\" must begin with /", where, s);
+	return s;
+}
+
+static void check_debug(struct check *ck, struct edge_config *cfg, struct raw_debug *r)
+{
+	struct stat st;
+
+	cfg->socket = check_path(ck, "debug.socket", r->socket);
+	cfg->capture_dir = check_path(ck, "debug.capture_dir", r->capture_dir);
+	cfg->key_log = check_path(ck, "debug.key_log", r->key_log);
+	if (cfg->socket != NULL &&
+		strlen(cfg->socket) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+		fail(ck, "debug.socket", "debug.socket: at most %zu bytes",
+			sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+	if (cfg->capture_dir == NULL)
+		return;
+	if (stat(cfg->capture_dir, &st) < 0)
+		fail(ck, "debug.capture_dir", "debug.capture_dir: %s: %s", cfg->capture_dir,
+			strerror(errno));
+	else if (!S_ISDIR(st.st_mode) || access(cfg->capture_dir, W_OK | X_OK) < 0)
+		fail(ck, "debug.capture_dir",
+			"debug.capture_dir: %s is not a directory this user can write",
+			cfg->capture_dir);
+	else if (cfg->socket == NULL)
+		fail(ck, "debug.capture_dir",
+			"debug.capture_dir: captures are started through debug.socket; add it");
+}
+
 int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_t err_len)
 {
 	struct check ck = { .path = path, .err = err, .err_len = err_len };
@@ -468,6 +504,7 @@ int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_
 	check_tls(&ck, cfg, r);
 	check_caps(&ck, cfg, r);
 	check_sizes(&ck, cfg, r);
+	check_debug(&ck, cfg, &r->debug);
 	check_pools(&ck, cfg, r);
 	return ck.ret;
 }

@@ -56,6 +56,8 @@ struct edge_config {
 	struct session_credit credit[STRAIT_CLASS_COUNT]; /* 0: from the pool's size */
 	uint32_t log_packets, window_packets, scratch_slots, row_slots;
 
+	const char *socket, *capture_dir, *key_log; /* NULL: none */
+
 	void *raw; /* what was read, defaults filled in */
 };
 

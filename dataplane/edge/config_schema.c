@@ -109,6 +109,13 @@ static const struct cyaml_schema_field session_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const struct cyaml_schema_field debug_fields[] = {
+	TEXT_OPT(struct raw_debug, socket),
+	TEXT_OPT(struct raw_debug, capture_dir),
+	TEXT_OPT(struct raw_debug, key_log),
+	CYAML_FIELD_END,
+};
+
 static const struct cyaml_schema_field fields[] = {
 	TEXT(struct raw_config, site),
 	TEXT(struct raw_config, edge),
@@ -128,6 +135,7 @@ static const struct cyaml_schema_field fields[] = {
 		peers, &peer_schema, 0, EDGE_CAPS_MAX),
 	MAP_OPT(struct raw_config, credit, credit_fields),
 	MAP_OPT(struct raw_config, session, session_fields),
+	MAP_OPT(struct raw_config, debug, debug_fields),
 	CYAML_FIELD_END,
 };
 

@@ -59,6 +59,10 @@ struct raw_session {
 	uint32_t *scratch_slots, *row_slots, *log_packets, *window_packets;
 };
 
+struct raw_debug {
+	char *socket, *capture_dir, *key_log;
+};
+
 struct raw_config {
 	char *site, *edge, *state_dir, *log_level, *cap;
 	bool insecure_loopback;
@@ -74,6 +78,7 @@ struct raw_config {
 	uint32_t peers_count;
 	struct raw_credit credit;
 	struct raw_session session;
+	struct raw_debug debug;
 };
 
 extern const struct cyaml_schema_value config_schema;

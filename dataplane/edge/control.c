@@ -4,10 +4,14 @@
 #include "control/base/clock.h"
 #include "control/base/log.h"
 #include "control/base/notify.h"
+#include "dataplane/edge/capture.h"
 #include "dataplane/edge/control_queue.h"
 #include "dataplane/edge/control_report.h"
 #include "dataplane/edge/ingest.h"
+#include "dataplane/edge/keylog.h"
+#include "dataplane/edge/local.h"
 #include "dataplane/edge/master_client.h"
+#include "dataplane/edge/net.h"
 #include "dataplane/edge/order.h"
 #include "dataplane/edge/peer.h"
 #include "dataplane/edge/term.h"
@@ -48,6 +52,9 @@ struct control {
 	struct peers *peers;
 	struct master_client *master;
 	struct control_report *report;
+	struct keylog *keylog;
+	struct capture *capture;
+	struct local *local;
 	uint8_t boot_id[STRAIT_BOOT_ID_BYTES];
 	char mgmt_address[280];
 	uint64_t renew_ns, phase_ns;
@@ -288,7 +295,8 @@ static int create_peers(struct control *c, char *err, size_t err_len)
 		.window_packets = cfg->window_packets,
 		.scratch_slots = cfg->scratch_slots,
 		.row_slots = cfg->row_slots,
-		.listen = cfg->listen };
+		.listen = cfg->listen,
+		.keylog = c->keylog };
 
 	memcpy(pc.boot_id, c->boot_id, sizeof(pc.boot_id));
 	memcpy(pc.credit, cfg->credit, sizeof(pc.credit));
@@ -315,6 +323,43 @@ static int create_master(struct control *c)
 	c->master = master_client_create(&mc, &master_ops, c, c->parts.base, c->parts.tls, &c->term,
 		c->orders);
 	return c->master != NULL ? 0 : -ENOMEM;
+}
+
+static void attach_capture(void *ctx, struct capture_ring *ring)
+{
+	struct control *c = ctx;
+
+	worker_capture(c->parts.worker, ring);
+}
+
+/* What is for looking closer; all of it off unless configured. */
+static int create_debug(struct control *c, char *err, size_t err_len)
+{
+	const struct edge_config *cfg = c->cfg;
+	struct capture_config cc = { .dir = cfg->capture_dir,
+		.edge = cfg->edge,
+		.interface = cfg->port.device,
+		.application = "strait-edge " EDGE_VERSION,
+		.frame_bytes = port_settings(c->parts.port)->mtu + NET_ETH_BYTES,
+		.attach = attach_capture,
+		.ctx = c };
+
+	if (cfg->key_log != NULL) {
+		c->keylog = keylog_open(cfg->key_log, err, err_len);
+		if (c->keylog == NULL)
+			return -EIO;
+		log_warn("control",
+			"KEYS OF ALL SESSIONS ARE WRITTEN to %s: who reads it reads every value; "
+			"take debug.key_log out of the configuration when you are done",
+			cfg->key_log);
+	}
+	if (cfg->socket == NULL)
+		return 0;
+	c->capture = capture_create(&cc);
+	if (c->capture == NULL)
+		return -ENOMEM;
+	c->local = local_create(c->parts.base, cfg->socket, c->capture, err, err_len);
+	return c->local != NULL ? 0 : -EIO;
 }
 
 struct control *control_create(const struct edge_config *cfg, const struct control_parts *parts,
@@ -345,6 +390,9 @@ struct control *control_create(const struct edge_config *cfg, const struct contr
 	c->ingest = ingest_create(&ingest_ops, c, &c->queue);
 	if (c->orders == NULL || c->ingest == NULL)
 		goto fail;
+	ret = create_debug(c, err, err_len);
+	if (ret < 0)
+		goto fail;
 	ret = create_peers(c, err, err_len);
 	if (ret < 0)
 		goto fail;
@@ -369,6 +417,9 @@ void control_destroy(struct control *c)
 	orders_destroy(c->orders);
 	ingest_destroy(c->ingest);
 	peers_destroy(c->peers);
+	local_destroy(c->local);
+	capture_destroy(c->capture);
+	keylog_close(c->keylog);
 	control_queue_fini(&c->queue);
 	if (c->worker_event != NULL)
 		event_free(c->worker_event);

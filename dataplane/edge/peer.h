@@ -4,6 +4,7 @@
 #include "control/rpc/rpc.h"
 #include "dataplane/edge/control_queue.h"
 #include "dataplane/edge/ingest.h"
+#include "dataplane/edge/keylog.h"
 #include "dataplane/edge/order.h"
 
 #include <stdbool.h>
@@ -53,6 +54,7 @@ struct peers_config {
 	struct session_credit credit[STRAIT_CLASS_COUNT];               /* what peers may send us */
 	uint32_t log_packets, window_packets, scratch_slots, row_slots; /* 0: session.h's */
 	const char *listen;                                             /* host:port */
+	struct keylog *keylog;                                          /* NULL: none */
 };
 
 /** Listens at once. NULL, with what to do in err. Strings of cfg must stay. */

@@ -147,6 +147,8 @@ static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, st
 		errno = -ret;
 		goto err;
 	}
+	keylog_session(ps->cfg.keylog, p != NULL ? own_id : theirs->session,
+		p != NULL ? theirs->session : own_id, cfg.secret);
 	s->session = session_create(&cfg);
 	explicit_bzero(cfg.secret, sizeof(cfg.secret));
 	if (s->session == NULL)

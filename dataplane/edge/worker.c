@@ -219,6 +219,11 @@ bool worker_session_stats(struct worker *w, const struct session *session,
 	return false;
 }
 
+void worker_capture(struct worker *w, struct capture_ring *ring)
+{
+	atomic_store_explicit(&w->capture, ring, memory_order_release);
+}
+
 void worker_stats(struct worker *w, struct worker_stats *out)
 {
 	snapshot_read(&w->published, out, sizeof(*out));

@@ -105,6 +105,13 @@ int worker_command(struct worker *w, const struct worker_command *c);
 bool worker_event(struct worker *w, struct worker_event *ev);
 /** Readable when events may be waiting. The reader calls worker_event_arm() before it sleeps. */
 int worker_event_fd(const struct worker *w);
+struct capture_ring;
+/**
+ * Copy every frame received and queued for sending into the ring; NULL: stop. The worker may be in
+ * the old ring a moment longer: it must live until worker_stop().
+ */
+void worker_capture(struct worker *w, struct capture_ring *ring);
+
 /** Ask to be woken. true: events are waiting already, drain first. */
 bool worker_event_arm(struct worker *w);
 
@@ -136,6 +143,7 @@ bool worker_session_stats(struct worker *w, const struct session *s, struct sess
 	X(arp_requests, GOOD, "ARP requests and announcements sent")                               \
 	X(arp_replies, GOOD, "ARP requests answered")                                              \
 	X(icmp_echo, GOOD, "ICMP echo requests answered")                                          \
+	X(capture_missed, INFO, "frames a capture had no room for")                                \
 	X(sleeps, INFO, "times the worker slept")                                                  \
 	X(loops, INFO, "turns of the worker's loop")                                               \
 	X(busy_loops, INFO, "turns that received or sent something")

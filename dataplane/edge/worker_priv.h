@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dataplane/edge/arp_cache.h"
+#include "dataplane/edge/capture_ring.h"
 #include "dataplane/edge/net_header.h"
 #include "dataplane/edge/port_priv.h"
 #include "dataplane/edge/snapshot.h"
@@ -88,6 +89,7 @@ struct worker {
 
 	unsigned int answers; /* left in this period */
 	unsigned int announcements;
+	struct capture_ring *_Atomic capture; /* control: wo; NULL: none runs */
 	bool link_up;
 	uint64_t answers_ns, announce_ns, link_ns, housekeeping_ns, stats_ns;
 	uint32_t turns; /* since the last housekeeping */
@@ -111,6 +113,19 @@ struct worker {
 
 /** Receive a burst and deal with it. Packets received. */
 unsigned int worker_rx(struct worker *w);
+
+/** Copy n frames into the capture, if one runs. */
+void worker_mirror_frames(struct worker *w, struct capture_ring *ring, enum capture_way way,
+	struct rte_mbuf *const *m, unsigned int n);
+
+static inline void worker_mirror(struct worker *w, enum capture_way way, struct rte_mbuf *const *m,
+	unsigned int n)
+{
+	struct capture_ring *ring = atomic_load_explicit(&w->capture, memory_order_acquire);
+
+	if (__builtin_expect(ring != NULL, 0))
+		worker_mirror_frames(w, ring, way, m, n);
+}
 
 /* worker_tx.c */
 

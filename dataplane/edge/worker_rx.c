@@ -113,6 +113,18 @@ static unsigned int trust(const struct worker *w, const struct rte_mbuf *m)
 	return t;
 }
 
+void worker_mirror_frames(struct worker *w, struct capture_ring *ring, enum capture_way way,
+	struct rte_mbuf *const *m, unsigned int n)
+{
+	uint64_t before = atomic_load_explicit(&ring->missed, memory_order_relaxed);
+
+	for (unsigned int i = 0; i < n; i++)
+		capture_ring_put(ring, w->now_ns, way, rte_pktmbuf_mtod(m[i], const uint8_t *),
+			m[i]->data_len);
+	w->stats.capture_missed +=
+		atomic_load_explicit(&ring->missed, memory_order_relaxed) - before;
+}
+
 /* true: the buffer was kept. */
 static bool rx_frame(struct worker *w, struct rte_mbuf *m)
 {
@@ -169,6 +181,7 @@ unsigned int worker_rx(struct worker *w)
 	if (n == 0)
 		return 0;
 
+	worker_mirror(w, CAPTURE_RX, in, n);
 	for (unsigned int i = 0; i < n && i < 3; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
 	for (unsigned int i = 0; i < n; i++) {

@@ -81,6 +81,7 @@ bool worker_queue(struct worker *w, struct rte_mbuf *m)
 		w->stats.drop_tx_full++;
 		return false;
 	}
+	worker_mirror(w, CAPTURE_TX, &m, 1);
 	w->out[w->out_count++] = m;
 	return true;
 }
@@ -172,6 +173,7 @@ static unsigned int send_session(struct worker *w, struct worker_slot *s)
 	}
 	if (sent > 0)
 		s->active = true;
+	worker_mirror(w, CAPTURE_TX, w->out + w->out_count - sent, sent);
 	return sent;
 }
 
