@@ -227,6 +227,11 @@ uint32_t index_shards(const struct index *x)
 	return x->stats.shards;
 }
 
+uint32_t index_shard_of_bucket(const struct index *x, uint32_t bucket)
+{
+	return bucket >> (16 - x->shard_bits);
+}
+
 void index_scan(struct index *x, uint32_t shard,
 	uint64_t (*fn)(const struct index_entry *e, void *ctx), void *ctx)
 {
@@ -235,7 +240,7 @@ void index_scan(struct index *x, uint32_t shard,
 
 	for (uint32_t i = 0; i < t->buckets; i++) {
 		for (int j = 0; j < SLOTS; j++) {
-			struct index_entry e = { .shard = shard };
+			struct index_entry e;
 			uint64_t word, after;
 
 			e.tag = load(&t->b[i].tag[j]) & TAG_MASK;
@@ -243,6 +248,7 @@ void index_scan(struct index *x, uint32_t shard,
 				continue;
 			word = load(&t->b[i].value[j]);
 			e.value = word & VALUE_MASK;
+			e.bucket = (uint32_t)(word >> EXTRA_SHIFT);
 			after = fn(&e, ctx) & VALUE_MASK;
 			if ((after & INDEX_LIVE) == 0) {
 				table_remove(t, i, j, &s->version);

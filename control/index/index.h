@@ -15,8 +15,8 @@
  * moves keys to their other bucket (cuckoo). Shards grow one at a time by a fifth, between 0.86 and
  * about 0.70 of their slots: 18.6 to 23 bytes a key.
  *
- * The key kept is 60 bits of the digest, 16 more beside the value, and the shard's number: 76 to 88
- * bits. Two of 50 M keys are confused with probability 1e-8.
+ * The key kept is 76 bits of the digest: 60 as tag, and digest_bucket() beside the value, so that one
+ * anti-entropy bucket can be listed. That any two of 50 M keys are confused has probability 2e-8.
  *
  * Readers. No lock, no wait for the writer even if it is stopped in the middle: an answer is taken
  * again only if a key of that shard left its slot meanwhile (a version counter tells), at most
@@ -94,8 +94,8 @@ uint64_t index_value(const struct index *x, struct digest128 d);
 
 /* A key while scanning. Not its whole digest: what the index keeps of it. */
 struct index_entry {
-	uint32_t shard;
-	uint64_t tag; /* top 60 bits of digest.lo, in place */
+	uint32_t bucket; /* digest_bucket() */
+	uint64_t tag;    /* top 60 bits of digest.lo, in place */
 	uint64_t value;
 };
 
@@ -106,6 +106,8 @@ struct index_entry {
 void index_scan(struct index *x, uint32_t shard,
 	uint64_t (*fn)(const struct index_entry *e, void *ctx), void *ctx);
 uint32_t index_shards(const struct index *x);
+/** The shard that holds all keys of an anti-entropy bucket. */
+uint32_t index_shard_of_bucket(const struct index *x, uint32_t bucket);
 
 /** Shrink shards that are less than half full. -ENOMEM: some are left as they were. */
 int index_trim(struct index *x);

@@ -24,7 +24,7 @@ enum {
 
 struct bucket {
 	_Atomic uint64_t tag[SLOTS];   /* 60 bits; 0: free. The low bits of tag[0] count */
-	_Atomic uint64_t value[SLOTS]; /* 16 bits of the digest, 48 of the value */
+	_Atomic uint64_t value[SLOTS]; /* digest_bucket(), 48 bits of value */
 } __attribute__((aligned(64)));
 
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
@@ -62,7 +62,7 @@ static inline uint32_t shard_of(const struct index *x, struct digest128 d)
 
 static inline struct name name_of(struct digest128 d)
 {
-	struct name n = { d.lo & TAG_MASK, d.hi << EXTRA_SHIFT };
+	struct name n = { d.lo & TAG_MASK, (uint64_t)digest_bucket(d) << EXTRA_SHIFT };
 
 	if (n.tag == 0)
 		n.tag = UINT64_C(1) << 63;

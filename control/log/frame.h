@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/log/record.h"
+#include "control/log/sums.h"
+
+#include <stddef.h>
+
+/*
+ * Frames of a log's stream, between a site and who reads it. One fixed header for all, little-endian,
+ * then records or sums:
+ *
+ *   type 8, zero 24, bucket 32, n 32, zero 32, epoch 64, seq 64, sum lo 64, sum hi 64, count 64
+ *
+ *   reader to site
+ *     RESUME    epoch, seq = next wanted, bucket = next of a snapshot   (epoch 0: has nothing)
+ *     COMPARE   bucket, n: send me the sums of these buckets
+ *     LIST      bucket: send me what is in it
+ *   site to reader
+ *     RESUMED   epoch, seq = next
+ *     SNAPSHOT  epoch, seq = watermark
+ *     EVENTS    epoch, seq of the first, n records
+ *     BUCKETS   epoch, seq = as of, bucket = last one, n records
+ *     END       epoch, sum and count of all
+ *     PROGRESS  epoch, seq, sum and count after it
+ *     SUMS      epoch, seq = as of, bucket = first one, n sums
+ *     REPAIR    epoch, seq = as of, bucket, n records
+ *     BUSY      seq = ns to wait before asking again
+ *
+ * Pure. The connection under it tells how long a frame is.
+ */
+
+enum log_frame_type {
+	LOG_FRAME_RESUME = 1,
+	LOG_FRAME_COMPARE,
+	LOG_FRAME_LIST,
+	LOG_FRAME_RESUMED,
+	LOG_FRAME_SNAPSHOT,
+	LOG_FRAME_EVENTS,
+	LOG_FRAME_BUCKETS,
+	LOG_FRAME_END,
+	LOG_FRAME_PROGRESS,
+	LOG_FRAME_SUMS,
+	LOG_FRAME_REPAIR,
+	LOG_FRAME_BUSY,
+	LOG_FRAME_TYPES,
+};
+
+enum {
+	LOG_FRAME_HEADER_BYTES = 56,
+	LOG_SUM_BYTES = 24,
+	LOG_FRAME_RECORDS_MAX = 1 << 18, /* a bucket of one frame; 10 MiB */
+};
+
+struct log_frame {
+	enum log_frame_type type;
+	uint32_t bucket, n;
+	uint64_t epoch, seq;
+	struct sum sum;
+	const uint8_t *body; /* decode: n records or sums, encoded */
+};
+
+/** Bytes of a frame of this type with n records or sums. */
+size_t log_frame_bytes(enum log_frame_type type, uint32_t n);
+void log_frame_header_encode(uint8_t buf[static LOG_FRAME_HEADER_BYTES], const struct log_frame *f);
+/** -EPROTO: type, zeros, bucket or length are not those of a frame. Does not look at the body. */
+int log_frame_decode(const uint8_t *buf, size_t len, struct log_frame *out);
+
+/** Records or sums of a decoded frame, n of them. -EPROTO as log_record_decode(). */
+int log_frame_records(const struct log_frame *f, struct log_record *out);
+void log_frame_sums(const struct log_frame *f, struct sum *out);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/log/reader.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BACKOFF_LEAST_NS UINT64_C(100000000)
+#define BACKOFF_MOST_NS  UINT64_C(30000000000)
+
+int reader_init(struct reader *r, const struct replica_sink *sink, void *ctx,
+	uint64_t compare_every_ns, uint64_t seed)
+{
+	*r = (struct reader){ .compare_every_ns = compare_every_ns };
+	backoff_init(&r->backoff, BACKOFF_LEAST_NS, BACKOFF_MOST_NS, seed);
+	r->differ = malloc(DIGEST_BUCKETS * sizeof(*r->differ));
+	if (r->differ == NULL || replica_init(&r->replica, sink, ctx) < 0) {
+		free(r->differ);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void reader_fini(struct reader *r)
+{
+	replica_fini(&r->replica);
+	free(r->differ);
+	free(r->records);
+}
+
+uint64_t reader_connect_ns(const struct reader *r)
+{
+	return r->retry_ns;
+}
+
+void reader_open(struct reader *r, uint64_t now_ns)
+{
+	r->open = r->due_resume = true;
+	r->comparing = false;
+	r->differs = r->asked = r->listed = 0;
+	r->heard_ns = now_ns;
+}
+
+void reader_close(struct reader *r, uint64_t now_ns)
+{
+	replica_cut(&r->replica);
+	r->open = r->due_resume = false;
+	if (r->retry_ns <= now_ns)
+		r->retry_ns = now_ns + backoff_next(&r->backoff);
+}
+
+bool reader_is_silent(const struct reader *r, uint64_t now_ns)
+{
+	return r->open && now_ns - r->heard_ns >= READER_SILENCE_NS;
+}
+
+static void compare(struct reader *r, uint64_t now_ns)
+{
+	if (r->comparing)
+		return;
+	r->comparing = true;
+	r->compare_at = 0;
+	r->differs = r->asked = r->listed = 0;
+	r->compared_ns = now_ns;
+}
+
+static int records_decode(struct reader *r, const struct log_frame *f)
+{
+	if (f->n > r->records_room) {
+		struct log_record *p = realloc(r->records, f->n * sizeof(*p));
+
+		if (p == NULL)
+			return -ENOMEM;
+		r->records = p;
+		r->records_room = f->n;
+	}
+	return log_frame_records(f, r->records);
+}
+
+/* Sums of some buckets: what differs is asked for. */
+static int sums_input(struct reader *r, const struct log_frame *f)
+{
+	struct sum *theirs;
+
+	if (!r->comparing || f->bucket != r->compare_at || f->n == 0)
+		return -EPROTO;
+	theirs = malloc(f->n * sizeof(*theirs));
+	if (theirs == NULL)
+		return -ENOMEM;
+	log_frame_sums(f, theirs);
+	/* As of another seq they would differ for no reason; the stream is in order, so not so. */
+	if (f->seq + 1 == r->replica.next)
+		r->differs += (uint32_t)sums_differ(r->replica.sums, theirs, f->bucket, f->n,
+			r->differ + r->differs);
+	free(theirs);
+	r->compare_at += f->n;
+	if (r->compare_at >= DIGEST_BUCKETS && r->differs == 0)
+		r->comparing = false;
+	return 0;
+}
+
+static void current(struct reader *r, uint64_t now_ns)
+{
+	if (r->replica.state != REPLICA_LIVE)
+		return;
+	r->current_ns = now_ns;
+	backoff_reset(&r->backoff);
+}
+
+static int repair_input(struct reader *r, const struct log_frame *f)
+{
+	int ret = records_decode(r, f);
+
+	if (ret == 0)
+		ret = replica_repair(&r->replica, f->seq, f->bucket, r->records, f->n);
+	if (++r->listed >= r->differs && r->compare_at >= DIGEST_BUCKETS)
+		r->comparing = false;
+	return ret;
+}
+
+int reader_input(struct reader *r, const uint8_t *buf, size_t len, uint64_t now_ns)
+{
+	struct log_frame f;
+	int ret = log_frame_decode(buf, len, &f);
+
+	if (ret < 0)
+		return ret;
+	r->heard_ns = now_ns;
+	switch (f.type) {
+	case LOG_FRAME_BUSY:
+		r->retry_ns = now_ns + (f.seq < BACKOFF_MOST_NS ? f.seq : BACKOFF_MOST_NS);
+		return -EBUSY;
+	case LOG_FRAME_RESUMED:
+		ret = replica_resumed(&r->replica, f.epoch, f.seq);
+		current(r, now_ns);
+		return ret;
+	case LOG_FRAME_SNAPSHOT:
+		replica_snapshot_begin(&r->replica, f.epoch, f.seq);
+		r->compared_ns = now_ns;
+		return 0;
+	case LOG_FRAME_EVENTS:
+		ret = records_decode(r, &f);
+		if (ret == 0)
+			ret = replica_events(&r->replica, f.epoch, f.seq, r->records, f.n);
+		if (ret == 0)
+			current(r, now_ns);
+		return ret;
+	case LOG_FRAME_BUCKETS:
+		ret = records_decode(r, &f);
+		return ret == 0
+			? replica_snapshot_buckets(&r->replica, f.seq, f.bucket, r->records, f.n)
+			: ret;
+	case LOG_FRAME_END:
+		ret = replica_snapshot_end(&r->replica, &f.sum);
+		current(r, now_ns);
+		return ret;
+	case LOG_FRAME_PROGRESS:
+		if (f.epoch != r->replica.epoch || f.seq + 1 != r->replica.next)
+			return -EPROTO;
+		current(r, now_ns);
+		if (replica_progress(&r->replica, f.epoch, f.seq, &f.sum) ||
+			(r->replica.state == REPLICA_LIVE &&
+				now_ns - r->compared_ns >= r->compare_every_ns))
+			compare(r, now_ns);
+		return 0;
+	case LOG_FRAME_SUMS:
+		return sums_input(r, &f);
+	case LOG_FRAME_REPAIR:
+		return repair_input(r, &f);
+	default:
+		return -EPROTO;
+	}
+}
+
+bool reader_pull(struct reader *r, uint64_t now_ns, uint8_t buf[static LOG_FRAME_HEADER_BYTES])
+{
+	struct log_frame f = { .type = LOG_FRAME_RESUME };
+
+	(void)now_ns;
+	if (!r->open)
+		return false;
+	if (r->due_resume) {
+		r->due_resume = false;
+		f.epoch = r->replica.epoch;
+		f.seq = r->replica.next;
+		f.bucket = r->replica.state == REPLICA_LOADING ? r->replica.bucket : 0;
+		/* A snapshot of which nothing or all came begins anew or has only its end left. */
+		if (r->replica.state == REPLICA_LOADING &&
+			(f.bucket == 0 || f.bucket == DIGEST_BUCKETS))
+			f.epoch = f.bucket = 0;
+	} else if (r->comparing && r->compare_at == 0 && r->asked == 0) {
+		f.type = LOG_FRAME_COMPARE;
+		f.n = DIGEST_BUCKETS;
+		r->asked = 1;
+	} else if (r->comparing && r->compare_at >= DIGEST_BUCKETS && r->asked - 1 < r->differs &&
+		r->asked - 1 - r->listed < READER_LISTS) {
+		f.type = LOG_FRAME_LIST;
+		f.bucket = r->differ[r->asked++ - 1];
+	} else {
+		return false;
+	}
+	log_frame_header_encode(buf, &f);
+	return true;
+}

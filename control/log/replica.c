@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/log/replica.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int replica_init(struct replica *r, const struct replica_sink *sink, void *ctx)
+{
+	*r = (struct replica){ .sink = sink, .ctx = ctx };
+	r->sums = sums_create();
+	r->loading = sums_create();
+	if (r->sums != NULL && r->loading != NULL)
+		return 0;
+	replica_fini(r);
+	return -ENOMEM;
+}
+
+void replica_fini(struct replica *r)
+{
+	sums_destroy(r->sums);
+	sums_destroy(r->loading);
+	r->sums = r->loading = NULL;
+}
+
+/* Not live any more, for whatever reason; a snapshot on the way stays if it can go on. */
+static void stale(struct replica *r)
+{
+	if (r->state == REPLICA_LIVE)
+		r->state = REPLICA_STALE;
+}
+
+static void fail(struct replica *r)
+{
+	if (r->state != REPLICA_LOADING)
+		return;
+	r->sink->drop(r->ctx);
+	r->failed++;
+	r->bucket = 0;
+	r->state = r->ever_live ? REPLICA_STALE : REPLICA_EMPTY;
+	r->epoch = 0; /* nothing to resume at */
+}
+
+void replica_cut(struct replica *r)
+{
+	stale(r);
+}
+
+int replica_resumed(struct replica *r, uint64_t epoch, uint64_t next)
+{
+	if (epoch != r->epoch || next != r->next || r->state == REPLICA_EMPTY)
+		return -EPROTO;
+	if (r->state == REPLICA_STALE)
+		r->state = REPLICA_LIVE;
+	return 0;
+}
+
+static int apply(struct replica *r, const struct log_record *rec)
+{
+	bool loading = r->state == REPLICA_LOADING;
+	struct sums *s = loading ? r->loading : r->sums;
+	int ret;
+
+	if (loading && digest_bucket(rec->digest) >= r->bucket)
+		return 0;
+	ret = loading ? r->sink->load(r->ctx, rec) : r->sink->event(r->ctx, rec);
+	if (ret <= 0)
+		return ret;
+	if (rec->op == LOG_STORED)
+		sums_add(s, rec->digest);
+	else
+		sums_del(s, rec->digest);
+	return 0;
+}
+
+int replica_events(struct replica *r, uint64_t epoch, uint64_t seq, const struct log_record *rec,
+	size_t n)
+{
+	if (r->state == REPLICA_EMPTY || r->state == REPLICA_STALE || epoch != r->epoch)
+		return -EPROTO;
+	for (size_t i = 0; i < n; i++, seq++) {
+		int ret;
+
+		if (seq < r->next) {
+			r->duplicates++;
+			continue;
+		}
+		if (seq > r->next) {
+			r->gaps++;
+			fail(r);
+			stale(r);
+			return -ESTALE;
+		}
+		ret = apply(r, &rec[i]);
+		if (ret < 0) {
+			fail(r);
+			stale(r);
+			return ret;
+		}
+		r->next++;
+	}
+	return 0;
+}
+
+void replica_snapshot_begin(struct replica *r, uint64_t epoch, uint64_t watermark)
+{
+	if (r->state == REPLICA_LOADING)
+		r->sink->drop(r->ctx);
+	memset(r->loading, 0, sizeof(*r->loading));
+	r->state = REPLICA_LOADING;
+	r->epoch = epoch;
+	r->next = watermark + 1;
+	r->bucket = 0;
+}
+
+/* Records of buckets first .. last in order; only what is stored. */
+static int check(const struct log_record *rec, size_t n, uint32_t first, uint32_t last)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint32_t b = digest_bucket(rec[i].digest);
+
+		if (rec[i].op != LOG_STORED || b < first || b > last)
+			return -EPROTO;
+		first = b;
+	}
+	return 0;
+}
+
+int replica_snapshot_buckets(struct replica *r, uint64_t as_of, uint32_t last_bucket,
+	const struct log_record *rec, size_t n)
+{
+	if (r->state != REPLICA_LOADING)
+		return -EPROTO;
+	if (as_of + 1 != r->next || last_bucket < r->bucket || last_bucket >= DIGEST_BUCKETS ||
+		check(rec, n, r->bucket, last_bucket) < 0) {
+		fail(r);
+		return -EPROTO;
+	}
+	for (size_t i = 0; i < n; i++) {
+		int ret = r->sink->load(r->ctx, &rec[i]);
+
+		if (ret < 0) {
+			fail(r);
+			return ret;
+		}
+		if (ret > 0)
+			sums_add(r->loading, rec[i].digest);
+	}
+	r->bucket = last_bucket + 1;
+	return 0;
+}
+
+int replica_snapshot_end(struct replica *r, const struct sum *total)
+{
+	struct sums *old = r->sums;
+
+	if (r->state != REPLICA_LOADING)
+		return -EPROTO;
+	if (r->bucket != DIGEST_BUCKETS || !sum_equal(total, &r->loading->total)) {
+		fail(r);
+		return -EBADMSG;
+	}
+	r->sums = r->loading;
+	r->loading = old;
+	r->sink->swap(r->ctx, 0, DIGEST_BUCKETS - 1);
+	r->state = REPLICA_LIVE;
+	r->ever_live = true;
+	r->snapshots++;
+	return 0;
+}
+
+bool replica_progress(struct replica *r, uint64_t epoch, uint64_t seq, const struct sum *total)
+{
+	if (r->state != REPLICA_LIVE || epoch != r->epoch || seq + 1 != r->next ||
+		sum_equal(total, &r->sums->total))
+		return false;
+	r->drifts++;
+	return true;
+}
+
+int replica_repair(struct replica *r, uint64_t as_of, uint32_t bucket, const struct log_record *rec,
+	size_t n)
+{
+	struct sum sum = { 0 };
+
+	if (r->state != REPLICA_LIVE || as_of + 1 != r->next || bucket >= DIGEST_BUCKETS ||
+		check(rec, n, bucket, bucket) < 0)
+		return -EPROTO;
+	for (size_t i = 0; i < n; i++) {
+		int ret = r->sink->load(r->ctx, &rec[i]);
+
+		if (ret < 0) {
+			r->sink->drop(r->ctx);
+			return ret;
+		}
+		if (ret > 0)
+			sum_add(&sum, rec[i].digest);
+	}
+	r->sink->swap(r->ctx, bucket, bucket);
+	sums_set(r->sums, bucket, &sum);
+	r->repairs++;
+	return 0;
+}
