@@ -34,7 +34,7 @@ static void print_orders(const Strait__Reply *r)
 		table_cell(t, "%s", o->from_site);
 		table_cell(t, "%s", o->to_site);
 		table_cell(t, "%s", print_class(o->class_));
-		table_cell(t, "%s", o->state);
+		table_cell(t, "%s%s", o->state, print_open(o));
 		table_cell(t, "%u", o->objects);
 		table_cell(t, "%u", o->committed + o->existed);
 		table_cell(t, "%u", o->failed);
@@ -113,7 +113,8 @@ static bool on_submitted(const Strait__Reply *r, void *ctx)
 	if (s->silent || s->ctl->json)
 		return on_order(r, ctx);
 	if (r->n_orders == 1)
-		printf("order %" PRIu64 " %s\n", r->orders[0]->order, r->orders[0]->state);
+		printf("order %" PRIu64 " %s%s\n", r->orders[0]->order, r->orders[0]->state,
+			print_open(r->orders[0]));
 	return false;
 }
 
@@ -121,6 +122,14 @@ static bool on_submitted(const Strait__Reply *r, void *ctx)
  * ---- submit
  * ----------------------------------------------------------------------------------------
  */
+
+static int take_order(const struct ctl *ctl, Strait__Request *req)
+{
+	req->has_order = true;
+	if (ctl_parse_u64(ctl->argv[0], &req->order) != 0)
+		return ctl_fail(CTL_USAGE, "\"%s\" is not an order number", ctl->argv[0]);
+	return CTL_OK;
+}
 
 static int take_keys(struct ctl *ctl, struct keys *keys)
 {
@@ -136,7 +145,7 @@ static int take_keys(struct ctl *ctl, struct keys *keys)
 	for (size_t i = 0; rc == CTL_OK && (text = ctl_option_nth(ctl, "keys-file", i)) != NULL;
 		i++)
 		rc = keys_add_file(keys, text, separator, hex);
-	if (rc == CTL_OK && keys->count == 0)
+	if (rc == CTL_OK && keys->count == 0 && ctl_option(ctl, "open") == NULL)
 		return ctl_fail(CTL_USAGE,
 			"no keys: give them as arguments, with --object or with "
 			"--keys-file");
@@ -170,6 +179,7 @@ static int take_options(struct ctl *ctl, Strait__Request *req)
 	req->from_site = (char *)ctl_option(ctl, "from");
 	req->to_site = (char *)ctl_option(ctl, "to");
 	req->idempotency_key = (char *)ctl_option(ctl, "idempotency-key");
+	req->has_open = req->open = ctl_option(ctl, "open") != NULL;
 	if (req->from_site == NULL || req->to_site == NULL)
 		return ctl_fail(CTL_USAGE, "--from SITE and --to SITE are needed");
 	if (deadline != NULL) {
@@ -181,11 +191,13 @@ static int take_options(struct ctl *ctl, Strait__Request *req)
 	return take_class(ctl, req);
 }
 
-static int submit(struct ctl *ctl, Strait__Request *req, const struct keys *keys, struct sink *sink)
+/* The request with these keys. */
+static int send_keys(struct ctl *ctl, Strait__Request *req, const struct keys *keys,
+	ctl_reply_fn on_reply, struct sink *sink)
 {
 	const char *tenant = ctl_option(ctl, "tenant");
-	Strait__OrderObject *objects = calloc(keys->count, sizeof(*objects));
-	Strait__OrderObject **pointers = calloc(keys->count, sizeof(*pointers));
+	Strait__OrderObject *objects = calloc(keys->count + 1, sizeof(*objects));
+	Strait__OrderObject **pointers = calloc(keys->count + 1, sizeof(*pointers));
 	int rc = CTL_FAILED;
 
 	if (objects == NULL || pointers == NULL) {
@@ -205,7 +217,7 @@ static int submit(struct ctl *ctl, Strait__Request *req, const struct keys *keys
 	}
 	req->n_objects = keys->count;
 	req->objects = pointers;
-	rc = ctl_call(ctl, req, on_submitted, sink);
+	rc = ctl_call(ctl, req, on_reply, sink);
 out:
 	free(objects);
 	free(pointers);
@@ -223,7 +235,7 @@ int cmd_order_submit(struct ctl *ctl)
 	if (rc == CTL_OK)
 		rc = take_keys(ctl, &keys);
 	if (rc == CTL_OK)
-		rc = submit(ctl, &req, &keys, &sink);
+		rc = send_keys(ctl, &req, &keys, on_submitted, &sink);
 	keys_free(&keys);
 	if (rc != CTL_OK)
 		return rc;
@@ -235,12 +247,58 @@ int cmd_order_submit(struct ctl *ctl)
  * ------------------------------------------------------------------------------------
  */
 
-static int take_order(const struct ctl *ctl, Strait__Request *req)
+static bool on_appended(const Strait__Reply *r, void *ctx)
 {
-	req->has_order = true;
-	if (ctl_parse_u64(ctl->argv[0], &req->order) != 0)
-		return ctl_fail(CTL_USAGE, "\"%s\" is not an order number", ctl->argv[0]);
-	return CTL_OK;
+	struct sink *s = ctx;
+
+	if (s->ctl->json)
+		return on_order(r, ctx);
+	if (r->n_orders == 1)
+		printf("order %" PRIu64 " has %u objects after append %u\n", r->orders[0]->order,
+			r->orders[0]->objects, r->orders[0]->appends);
+	return false;
+}
+
+int cmd_order_append(struct ctl *ctl)
+{
+	const char *number = ctl_option(ctl, "number");
+	struct sink sink = { .ctl = ctl, .exit = CTL_OK };
+	Strait__Request req = STRAIT__REQUEST__INIT;
+	struct keys keys = { 0 };
+	uint64_t n = 0;
+	int rc = take_order(ctl, &req);
+
+	req.verb = STRAIT__REQUEST__VERB__ORDER_APPEND;
+	if (rc == CTL_OK && number != NULL) {
+		if (ctl_parse_u64(number, &n) != 0 || n == 0 || n > UINT32_MAX)
+			rc = ctl_fail(CTL_USAGE, "--number must be a number from 1");
+		req.has_append = true;
+		req.append = (uint32_t)n;
+	}
+	ctl->argc--; /* the others are keys */
+	ctl->argv++;
+	if (rc == CTL_OK)
+		rc = take_keys(ctl, &keys);
+	if (rc == CTL_OK)
+		rc = send_keys(ctl, &req, &keys, on_appended, &sink);
+	keys_free(&keys);
+	return rc != CTL_OK ? rc : sink.exit;
+}
+
+int cmd_order_seal(struct ctl *ctl)
+{
+	bool wait = ctl_option(ctl, "wait") != NULL;
+	struct sink sink = { .ctl = ctl, .exit = CTL_OK, .silent = wait };
+	Strait__Request req = STRAIT__REQUEST__INIT;
+	int rc = take_order(ctl, &req);
+
+	if (rc != CTL_OK)
+		return rc;
+	req.verb = STRAIT__REQUEST__VERB__ORDER_SEAL;
+	rc = ctl_call(ctl, &req, on_order, &sink);
+	if (rc != CTL_OK || sink.exit != CTL_OK)
+		return rc != CTL_OK ? rc : sink.exit;
+	return wait ? watch_order(ctl, req.order) : CTL_OK;
 }
 
 int cmd_order_list(struct ctl *ctl)

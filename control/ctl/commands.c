@@ -38,6 +38,22 @@ static const struct ctl_option order_submit[] = {
 	{ "hex", NULL, 0, "keys are hexadecimal" },
 	{ "tenant", "NAME", 0, "tenant of all the keys" },
 	{ "idempotency-key", "TEXT", 0, "the same text gives the same order again" },
+	{ "open", NULL, 0, "more objects come with order append, until order seal" },
+	{ "wait", NULL, 'w', "wait until the order has finished, with progress" },
+	END,
+};
+
+static const struct ctl_option order_append[] = {
+	{ "number", "N", 'n', "of the append, from 1: sent again, it is taken once" },
+	{ "object", "KEY", 'k', "an object, repeatable; also as arguments" },
+	{ "keys-file", "FILE", 0, "keys from FILE (- is standard input), one a line" },
+	{ "null", NULL, '0', "keys in the file end with a NUL byte, not a line" },
+	{ "hex", NULL, 0, "keys are hexadecimal" },
+	{ "tenant", "NAME", 0, "tenant of all the keys" },
+	END,
+};
+
+static const struct ctl_option order_seal[] = {
 	{ "wait", NULL, 'w', "wait until the order has finished, with progress" },
 	END,
 };
@@ -116,6 +132,10 @@ const struct ctl_command ctl_commands[] = {
 	{ "edge", "show", "SITE/EDGE", 1, 1, "links and counters of an edge", NULL, cmd_edge_show },
 	{ "order", "submit", "[KEY...]", 0, -1, "have objects shipped", order_submit,
 		cmd_order_submit },
+	{ "order", "append", "ID [KEY...]", 1, -1, "more objects for an open order", order_append,
+		cmd_order_append },
+	{ "order", "seal", "ID", 1, 1, "no more objects: an open order may finish", order_seal,
+		cmd_order_seal },
 	{ "order", "list", "", 0, 0, "orders, newest first", order_list, cmd_order_list },
 	{ "order", "show", "ID", 1, 1, "one order", order_show, cmd_order_show },
 	{ "order", "watch", "ID", 1, 1, "follow an order until it has finished", NULL,

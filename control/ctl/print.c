@@ -143,6 +143,11 @@ const char *print_time(uint64_t unix_ms, char buf[static TIME_TEXT_MAX])
 	return buf;
 }
 
+const char *print_open(const Strait__OrderInfo *o)
+{
+	return o->opened != NULL && strcmp(o->opened, "open") == 0 ? ", open" : "";
+}
+
 const char *print_class(unsigned int class)
 {
 	static const char *const names[] = { "urgent", "normal", "bulk" };
@@ -281,6 +286,11 @@ json_t *json_order(const Strait__OrderInfo *in)
 	if (in->has_deadline_ms)
 		put_number(o, "deadline_ms", in->deadline_ms);
 	put_text(o, "text", in->text);
+	json_object_set_new(o, "open", json_boolean(print_open(in)[0] != '\0'));
+	if (in->opened != NULL) {
+		put_text(o, "opened", in->opened);
+		put_number(o, "appends", in->appends);
+	}
 	if (in->n_detail == 0)
 		return o;
 	detail = json_array();

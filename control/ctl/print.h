@@ -37,4 +37,6 @@ json_t *json_order(const Strait__OrderInfo *o);
 /** "2026-08-20 10:11:12", "-" for 0. */
 enum { TIME_TEXT_MAX = 32 };
 const char *print_time(uint64_t unix_ms, char buf[static TIME_TEXT_MAX]);
+/** ", open" if it takes more objects, else "". */
+const char *print_open(const Strait__OrderInfo *o);
 const char *print_class(unsigned int class);

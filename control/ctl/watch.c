@@ -56,7 +56,7 @@ static void print_progress(struct watch *w, const Strait__OrderInfo *o)
 	size_t columns = w->tty ? terminal_columns() : sizeof(line), width = BAR_WIDTH, used;
 	double f = fraction(o);
 
-	snprintf(head, sizeof(head), "order %" PRIu64 " %s", o->order, o->state);
+	snprintf(head, sizeof(head), "order %" PRIu64 " %s%s", o->order, o->state, print_open(o));
 	snprintf(tail, sizeof(tail),
 		"%3.0f%% %s of %s, %s, ETA %s, objects %u of %u ok, %u failed%s%s%s", f * 100,
 		units_format_bytes(o->bytes_done, done), units_format_bytes(o->bytes_total, total),

@@ -12,7 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { SCHEMA_VERSION = 1, BUSY_MS = 2000 };
+enum { SCHEMA_VERSION = 2, BUSY_MS = 2000 };
 
 static const char schema_sql[] =
 	"CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
@@ -43,6 +43,15 @@ static const char schema_sql[] =
 	" PRIMARY KEY(order_id, attempt)) WITHOUT ROWID;"
 
 	"PRAGMA user_version=1;";
+
+/* What version 2 added: open orders. opened is enum order_opened. */
+static const char upgrade_1_sql[] =
+	"ALTER TABLE orders ADD COLUMN opened INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE orders ADD COLUMN appends INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE appends(order_id INTEGER, number INTEGER, first INTEGER NOT NULL,"
+	" PRIMARY KEY(order_id, number)) WITHOUT ROWID;"
+
+	"PRAGMA user_version=2;";
 
 static const char *const statement_sql[STMT_COUNT] = {
 #define LEDGER_STATEMENT_SQL(name, sql) [STMT_##name] = (sql),
@@ -159,10 +168,12 @@ static int open_schema(struct ledger *l, const char *path, char *err, size_t err
 			path, (long long)version, SCHEMA_VERSION);
 		return -EPROTO;
 	}
-	if (rc == 0 && version == 0) {
+	if (rc == 0 && version < SCHEMA_VERSION) {
 		rc = exec(l, "BEGIN IMMEDIATE");
-		if (rc == 0)
+		if (rc == 0 && version < 1)
 			rc = exec(l, schema_sql);
+		if (rc == 0 && version < 2)
+			rc = exec(l, upgrade_1_sql);
 		if (rc == 0)
 			rc = exec(l, "COMMIT");
 	}
@@ -271,7 +282,7 @@ void ledger_rollback(struct ledger *l)
 
 static int put_object(struct ledger *l, const struct order *o, const struct order_object *obj)
 {
-	sqlite3_stmt *s = ledger_stmt(l, o->stored ? STMT_OBJECT_UPDATE : STMT_OBJECT_INSERT);
+	sqlite3_stmt *s = ledger_stmt(l, obj->stored ? STMT_OBJECT_UPDATE : STMT_OBJECT_INSERT);
 
 	sqlite3_bind_int64(s, 1, (sqlite3_int64)o->id);
 	sqlite3_bind_int64(s, 2, obj - o->objects);
@@ -279,7 +290,7 @@ static int put_object(struct ledger *l, const struct order *o, const struct orde
 	sqlite3_bind_int(s, 4, obj->attempts);
 	sqlite3_bind_int64(s, 5, obj->last_shipment);
 	sqlite3_bind_int64(s, 6, (sqlite3_int64)obj->length);
-	if (!o->stored) {
+	if (!obj->stored) {
 		sqlite3_bind_blob(s, 7, obj->name, obj->tenant_len, SQLITE_STATIC);
 		sqlite3_bind_blob(s, 8, obj->name + obj->tenant_len, obj->key_len, SQLITE_STATIC);
 	}
@@ -316,17 +327,34 @@ static int put_row(struct ledger *l, const struct order *o)
 	sqlite3_bind_int64(s, 14, o->next_attempt);
 	sqlite3_bind_int(s, 15, o->canceled);
 	sqlite3_bind_text(s, 16, o->text, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(s, 9, o->count);
+	sqlite3_bind_int(s, 18, o->opened);
+	sqlite3_bind_int64(s, 19, o->appends);
 	if (!o->stored) {
 		sqlite3_bind_text(s, 3, o->from_site, -1, SQLITE_STATIC);
 		sqlite3_bind_text(s, 4, o->to_site, -1, SQLITE_STATIC);
 		sqlite3_bind_int(s, 5, o->class);
 		sqlite3_bind_int64(s, 6, (sqlite3_int64)o->deadline_ms);
 		sqlite3_bind_int64(s, 7, (sqlite3_int64)o->created_ms);
-		sqlite3_bind_int64(s, 9, o->count);
 		if (o->idempotency[0] != '\0')
 			sqlite3_bind_text(s, 17, o->idempotency, -1, SQLITE_STATIC);
 	}
 	return ledger_run(l, s);
+}
+
+static int put_appends(struct ledger *l, const struct order *o)
+{
+	int rc = 0;
+
+	for (uint32_t n = o->appends_stored; rc == 0 && n <= o->appends; n++) {
+		sqlite3_stmt *s = ledger_stmt(l, STMT_APPEND_INSERT);
+
+		sqlite3_bind_int64(s, 1, (sqlite3_int64)o->id);
+		sqlite3_bind_int64(s, 2, n);
+		sqlite3_bind_int64(s, 3, o->append_first[n]);
+		rc = ledger_run(l, s);
+	}
+	return rc;
 }
 
 int ledger_order_put(struct ledger *l, const struct order *o)
@@ -341,6 +369,8 @@ int ledger_order_put(struct ledger *l, const struct order *o)
 		sqlite3_bind_int64(s, 1, (sqlite3_int64)o->id);
 		rc = ledger_run(l, s);
 	}
+	if (rc == 0 && o->append_first != NULL)
+		rc = put_appends(l, o);
 	for (obj = o->dirty_objects; rc == 0 && obj != NULL; obj = obj->next_dirty)
 		rc = put_object(l, o, obj);
 	TAILQ_FOREACH(sh, &o->shipments, of_order)

@@ -80,6 +80,8 @@ struct ledger_order {
 	const char *from_site, *to_site, *text;
 	unsigned int class, state;
 	uint32_t objects, committed, existed, failed;
+	unsigned int opened; /* enum order_opened */
+	uint32_t appends;
 };
 /** Newest first. */
 int ledger_orders(struct ledger *l, uint32_t limit,
@@ -96,6 +98,9 @@ struct ledger_object {
 };
 int ledger_objects(struct ledger *l, uint64_t order,
 	void (*cb)(const struct ledger_object *o, void *ctx), void *ctx);
+/** Where append n of an order begins, for each n from 0. */
+int ledger_appends(struct ledger *l, uint64_t order,
+	void (*cb)(uint32_t number, uint32_t first, void *ctx), void *ctx);
 /** Lengths of the objects that the order carried: COMMITTED, not EXISTS. */
 uint64_t ledger_carried_bytes(struct ledger *l, uint64_t order);
 /** Order submitted with this key; 0: none. */

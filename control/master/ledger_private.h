@@ -17,12 +17,13 @@
 	X(ORDER_INSERT,                                                                            \
 		"INSERT INTO orders(id, state, from_site, to_site, class, "                        \
 		"deadline_ms, created_ms, finished_ms, objects, committed, existed, "              \
-		"failed, bytes, next_attempt, canceled, text, idempotency) VALUES "                \
-		"(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)")                    \
+		"failed, bytes, next_attempt, canceled, text, idempotency, opened, "               \
+		"appends) VALUES "                                                                 \
+		"(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")            \
 	X(ORDER_UPDATE,                                                                            \
-		"UPDATE orders SET state=?2, finished_ms=?8, committed=?10, "                      \
+		"UPDATE orders SET state=?2, finished_ms=?8, objects=?9, committed=?10, "          \
 		"existed=?11, failed=?12, bytes=?13, next_attempt=?14, canceled=?15, "             \
-		"text=?16 WHERE id=?1")                                                            \
+		"text=?16, opened=?18, appends=?19 WHERE id=?1")                                   \
 	X(OBJECT_INSERT,                                                                           \
 		"INSERT INTO objects(order_id, idx, status, attempts, shipment, "                  \
 		"length, tenant, key) VALUES (?1,?2,?3,?4,?5,?6,?7,?8)")                           \
@@ -35,7 +36,7 @@
 	X(SHIPMENT_DELETE, "DELETE FROM shipments WHERE order_id=?1 AND attempt=?2")               \
 	X(RESTORE_ORDERS,                                                                          \
 		"SELECT id, state, from_site, to_site, class, deadline_ms, "                       \
-		"created_ms, objects, next_attempt, canceled, text, idempotency FROM "             \
+		"created_ms, objects, next_attempt, canceled, text, idempotency, opened FROM "     \
 		"orders WHERE state < 2 ORDER BY id")                                              \
 	X(RESTORE_OBJECTS,                                                                         \
 		"SELECT idx, status, attempts, shipment, length, tenant, key FROM "                \
@@ -43,6 +44,8 @@
 	X(RESTORE_SHIPMENTS,                                                                       \
 		"SELECT attempt, from_edge, to_edge, members FROM shipments WHERE "                \
 		"order_id=?1 ORDER BY attempt")                                                    \
+	X(APPEND_INSERT, "INSERT INTO appends(order_id, number, first) VALUES (?1,?2,?3)")         \
+	X(APPENDS, "SELECT number, first FROM appends WHERE order_id=?1 ORDER BY number")          \
 	X(SITE_PUT,                                                                                \
 		"INSERT INTO sites(name, label, cap_bps) VALUES (?1,?2,?3) ON "                    \
 		"CONFLICT(name) DO UPDATE SET label=excluded.label, "                              \
@@ -59,11 +62,13 @@
 		"ORDER BY site, name")                                                             \
 	X(ORDERS,                                                                                  \
 		"SELECT id, created_ms, finished_ms, deadline_ms, bytes, from_site, "              \
-		"to_site, text, class, state, objects, committed, existed, failed "                \
+		"to_site, text, class, state, objects, committed, existed, failed, "               \
+		"opened, appends "                                                                 \
 		"FROM orders ORDER BY id DESC LIMIT ?1")                                           \
 	X(ORDER,                                                                                   \
 		"SELECT id, created_ms, finished_ms, deadline_ms, bytes, from_site, "              \
-		"to_site, text, class, state, objects, committed, existed, failed "                \
+		"to_site, text, class, state, objects, committed, existed, failed, "               \
+		"opened, appends "                                                                 \
 		"FROM orders WHERE id=?1")                                                         \
 	X(OBJECTS,                                                                                 \
 		"SELECT key, tenant, status, length FROM objects WHERE order_id=?1 "               \
@@ -77,6 +82,7 @@
 	X(LAST_ORDER_PUT, "UPDATE meta SET value=max(value, ?1) WHERE name='last_order'")          \
 	X(PRUNE_ONE, "SELECT id FROM orders WHERE state >= 2 AND finished_ms < ?1 LIMIT 1")        \
 	X(PRUNE_OBJECTS, "DELETE FROM objects WHERE order_id=?1")                                  \
+	X(PRUNE_APPENDS, "DELETE FROM appends WHERE order_id=?1")                                  \
 	X(PRUNE_SHIPMENTS, "DELETE FROM shipments WHERE order_id=?1")                              \
 	X(PRUNE_ORDER, "DELETE FROM orders WHERE id=?1")
 

@@ -133,6 +133,8 @@ static void read_order(sqlite3_stmt *s, struct ledger_order *o)
 		.committed = (uint32_t)sqlite3_column_int64(s, 11),
 		.existed = (uint32_t)sqlite3_column_int64(s, 12),
 		.failed = (uint32_t)sqlite3_column_int64(s, 13),
+		.opened = (unsigned int)sqlite3_column_int(s, 14),
+		.appends = (uint32_t)sqlite3_column_int64(s, 15),
 	};
 }
 
@@ -201,6 +203,18 @@ static uint64_t one_number(struct ledger *l, sqlite3_stmt *s)
 	return value;
 }
 
+int ledger_appends(struct ledger *l, uint64_t order,
+	void (*cb)(uint32_t number, uint32_t first, void *ctx), void *ctx)
+{
+	sqlite3_stmt *s = ledger_stmt(l, STMT_APPENDS);
+	int rc;
+
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)order);
+	while ((rc = ledger_row(l, s)) > 0)
+		cb((uint32_t)sqlite3_column_int64(s, 0), (uint32_t)sqlite3_column_int64(s, 1), ctx);
+	return rc;
+}
+
 uint64_t ledger_carried_bytes(struct ledger *l, uint64_t order)
 {
 	sqlite3_stmt *s = ledger_stmt(l, STMT_CARRIED);
@@ -240,8 +254,8 @@ int ledger_counts(struct ledger *l, uint64_t counts[static ORDER_STATE_COUNT])
 
 static int prune_order(struct ledger *l, uint64_t id)
 {
-	static const enum ledger_statement steps[] = { STMT_PRUNE_OBJECTS, STMT_PRUNE_SHIPMENTS,
-		STMT_PRUNE_ORDER };
+	static const enum ledger_statement steps[] = { STMT_PRUNE_OBJECTS, STMT_PRUNE_APPENDS,
+		STMT_PRUNE_SHIPMENTS, STMT_PRUNE_ORDER };
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < sizeof(steps) / sizeof(steps[0]); i++) {

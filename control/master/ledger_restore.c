@@ -124,6 +124,22 @@ static int load_shipments(struct ledger *l, struct orderbook *b, struct order *o
 	return rc;
 }
 
+static int load_appends(struct ledger *l, struct order *o)
+{
+	sqlite3_stmt *s = ledger_stmt(l, STMT_APPENDS);
+	int rc;
+
+	sqlite3_bind_int64(s, 1, (sqlite3_int64)o->id);
+	while ((rc = ledger_row(l, s)) > 0) {
+		rc = orderbook_restore_append(o, (uint32_t)sqlite3_column_int64(s, 0),
+			(uint32_t)sqlite3_column_int64(s, 1));
+		if (rc != 0)
+			break;
+	}
+	sqlite3_reset(s);
+	return rc;
+}
+
 static int load_order(struct ledger *l, struct orderbook *b, sqlite3_stmt *row, char *err,
 	size_t err_len)
 {
@@ -134,6 +150,7 @@ static int load_order(struct ledger *l, struct orderbook *b, sqlite3_stmt *row, 
 		.class = (unsigned int)sqlite3_column_int(row, 4),
 		.deadline_ms = (uint64_t)sqlite3_column_int64(row, 5),
 		.idempotency = ledger_text(row, 11),
+		.open = sqlite3_column_int(row, 12) != ORDER_CLOSED,
 	};
 	struct loaded in = { 0 };
 	struct order *o = NULL;
@@ -164,7 +181,13 @@ static int load_order(struct ledger *l, struct orderbook *b, sqlite3_stmt *row, 
 		o->next_attempt = (uint32_t)sqlite3_column_int64(row, 8);
 		o->canceled = sqlite3_column_int(row, 9) != 0;
 		snprintf(o->text, sizeof(o->text), "%s", ledger_text(row, 10));
-		rc = load_shipments(l, b, o);
+		if (spec.open)
+			rc = load_appends(l, o);
+		if (rc == 0 && sqlite3_column_int(row, 12) != ORDER_OPEN && spec.open)
+			orderbook_restore_closed(b, o,
+				(enum order_opened)sqlite3_column_int(row, 12));
+		if (rc == 0)
+			rc = load_shipments(l, b, o);
 	}
 	loaded_free(&in);
 	return rc;

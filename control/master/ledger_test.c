@@ -185,6 +185,97 @@ static void unfinished_order_comes_back_as_it_was(void **state)
 	ledger_close(l);
 }
 
+static struct order *restored(struct ledger **l, struct orderbook **b, uint64_t id)
+{
+	orderbook_destroy(*b);
+	ledger_close(*l);
+	*l = open_ledger();
+	*b = orderbook_create(ledger_last_order(*l) + 1, 1);
+	if (ledger_restore(*l, *b, 5000, err, sizeof(err)) != 0)
+		fail_msg("%s", err);
+	return orderbook_find(*b, id);
+}
+
+static void add_append(uint32_t number, uint32_t first, void *ctx)
+{
+	*(uint64_t *)ctx = *(uint64_t *)ctx * 100 + number * 10 + first;
+}
+
+static void open_order_comes_back_with_its_appends(void **state)
+{
+	static const struct orderbook_key keys[] = { { .key = (const uint8_t *)"x", .key_len = 1 },
+		{ .key = (const uint8_t *)"y", .key_len = 1 },
+		{ .key = (const uint8_t *)"z", .key_len = 1 } };
+	struct orderbook_spec spec = { .from_site = "a", .to_site = "b", .open = true };
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	struct order *o = orderbook_submit(b, &spec, 1000, err, sizeof(err));
+	uint64_t seen = 0;
+	uint32_t taken;
+
+	(void)state;
+	assert_non_null(o);
+	store(l, b);
+	o = restored(&l, &b, 1);
+	assert_int_equal(o->opened, ORDER_OPEN);
+	assert_int_equal(o->count, 0);
+	assert_int_equal(orderbook_append(b, 1, 1, keys, 2, 1, &taken, err, sizeof(err)), 0);
+	orderbook_plan(b, &up, 2000);
+	store(l, b);
+	assert_int_equal(orderbook_append(b, 1, 2, keys + 2, 1, 1, &taken, err, sizeof(err)), 0);
+	store(l, b);
+	o = restored(&l, &b, 1);
+	assert_int_equal(o->opened, ORDER_OPEN);
+	assert_int_equal(o->appends, 2);
+	assert_int_equal(o->count, 3);
+	assert_int_equal(o->objects[1].state, OBJECT_FLYING);
+	assert_int_equal(o->objects[2].state, OBJECT_READY);
+	assert_memory_equal(o->objects[2].name, "z", 1);
+	/* A repetition after the restart is known, the next one is taken. */
+	assert_int_equal(orderbook_append(b, 1, 2, keys + 2, 1, 1, &taken, err, sizeof(err)), 0);
+	assert_int_equal(orderbook_append(b, 1, 1, keys, 1, 1, &taken, err, sizeof(err)), -EEXIST);
+	assert_int_equal(o->count, 3);
+	assert_int_equal(ledger_appends(l, 1, add_append, &seen), 0);
+	assert_int_equal(seen, 1022); /* 0 from 0, 1 from 0, 2 from 2 */
+	assert_int_equal(orderbook_seal(b, 1, 3000), 0);
+	store(l, b);
+	o = restored(&l, &b, 1);
+	assert_int_equal(o->opened, ORDER_SEALED);
+	assert_int_equal(orderbook_append(b, 1, 3, keys, 1, 1, &taken, err, sizeof(err)),
+		-ESHUTDOWN);
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
+static void ledger_of_an_older_version_is_taken_over(void **state)
+{
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	struct order *o;
+	sqlite3 *db;
+
+	(void)state;
+	submit(b, "once");
+	store(l, b);
+	ledger_close(l);
+	/* What version 1 wrote is this without what version 2 added. */
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db,
+				 "ALTER TABLE orders DROP COLUMN opened;"
+				 "ALTER TABLE orders DROP COLUMN appends;"
+				 "DROP TABLE appends; PRAGMA user_version=1",
+				 NULL, NULL, NULL),
+		SQLITE_OK);
+	sqlite3_close(db);
+	l = open_ledger();
+	o = restored(&l, &b, 1);
+	assert_non_null(o);
+	assert_int_equal(o->opened, ORDER_CLOSED);
+	assert_int_equal(o->count, 3);
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
 static void count_orders(const struct ledger_order *o, void *ctx)
 {
 	assert_true(o->id > 0);
@@ -298,6 +389,8 @@ int main(void)
 		TEST(second_master_is_kept_out),
 		TEST(file_is_private_and_foreign_files_are_refused),
 		TEST(unfinished_order_comes_back_as_it_was),
+		TEST(open_order_comes_back_with_its_appends),
+		TEST(ledger_of_an_older_version_is_taken_over),
 		TEST(finished_orders_can_be_looked_up_until_they_are_pruned),
 		TEST(uncommitted_changes_never_happened),
 		TEST(killed_writer_leaves_whole_orders),

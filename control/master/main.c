@@ -34,6 +34,7 @@ static const char usage[] =
 	"    - { from: a, to: b, cap: 1G }\n"
 	"  report_interval: 1s\n"
 	"  keep_finished: 7d\n"
+	"  open_order_idle: 10m\n"
 	"  log_level: info\n"
 	"\n"
 	"SIGTERM stops, SIGHUP reloads sites, links and certificates. Orders survive any stop.\n"

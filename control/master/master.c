@@ -166,6 +166,7 @@ static void on_reload(void *ctx)
 			log_warn("master", "listen and ledger change with a restart only");
 		master_config_free(m->cfg);
 		m->cfg = cfg;
+		orderbook_set_open_idle(m->book, cfg->open_idle_ms);
 		if (log_level_parse(cfg->log_level, &level) == 0)
 			log_set_level(level);
 		sites_configure(m);
@@ -196,6 +197,7 @@ static int open_ledger(struct master *m, uint64_t min_term)
 	m->book = orderbook_create(ledger_last_order(m->ledger) + 1, seed);
 	if (m->book == NULL)
 		return -ENOMEM;
+	orderbook_set_open_idle(m->book, m->cfg->open_idle_ms);
 	rc = ledger_next_term(m->ledger, min_term, &m->term);
 	if (rc == 0)
 		rc = sites_load(m);

@@ -61,6 +61,7 @@ static const cyaml_schema_field_t fields[] = {
 		&link_value, 0, 65536),
 	STRING(report_interval, struct master_config, OPTIONAL),
 	STRING(keep_finished, struct master_config, OPTIONAL),
+	STRING(open_order_idle, struct master_config, OPTIONAL),
 	STRING(log_level, struct master_config, OPTIONAL),
 	CYAML_FIELD_END,
 };
@@ -165,6 +166,11 @@ static int check_values(struct master_config *cfg, const char *path, char *err, 
 	if (units_parse_duration(cfg->keep_finished, &ns, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "keep_finished", "%s", why);
 	cfg->keep_finished_ms = ns / 1000000;
+	if (units_parse_duration(cfg->open_order_idle, &ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "open_order_idle", "%s", why);
+	if (ns < 1000000000)
+		return config_fail(err, err_len, path, "open_order_idle", "must be 1s or more");
+	cfg->open_idle_ms = ns / 1000000;
 	if (log_level_parse(cfg->log_level, &level) != 0)
 		return config_fail(err, err_len, path, "log_level",
 			"use error, warn, info or debug");
@@ -185,6 +191,7 @@ struct master_config *master_config_load(const char *path, char *err, size_t err
 		(default_to(&cfg->listen, "0.0.0.0:7400") != 0 ||
 			default_to(&cfg->report_interval, "1s") != 0 ||
 			default_to(&cfg->keep_finished, "7d") != 0 ||
+			default_to(&cfg->open_order_idle, "10m") != 0 ||
 			default_to(&cfg->log_level, "info") != 0)) {
 		snprintf(err, err_len, "out of memory");
 		rc = -ENOMEM;

@@ -20,6 +20,7 @@
  *     - { from: a, to: b, cap: 1G }
  *   report_interval: 1s         # 100ms to 60s
  *   keep_finished: 7d           # how long finished orders can be looked up
+ *   open_order_idle: 10m        # an open order that gets no objects so long is sealed; 1s at least
  *   log_level: info
  *
  * Caps are bits per second on the line; absent: no cap of the master. The lowest of the caps of
@@ -42,14 +43,14 @@ struct master_tls_files {
 
 /* What libcyaml fills, and values parsed from it. */
 struct master_config {
-	char *listen, *ledger, *report_interval, *keep_finished, *log_level;
+	char *listen, *ledger, *report_interval, *keep_finished, *open_order_idle, *log_level;
 	struct master_tls_files *tls;
 	bool insecure_loopback;
 	struct master_site_config *sites;
 	unsigned int sites_count;
 	struct master_link_config *links;
 	unsigned int links_count;
-	uint64_t report_ms, keep_finished_ms;
+	uint64_t report_ms, keep_finished_ms, open_idle_ms;
 };
 
 /** NULL + errno + err with file and line. */

@@ -195,8 +195,12 @@ static void order_reply(struct client *c, uint64_t id, bool objects)
 
 struct known_order {
 	const Strait__Request *request;
+	size_t skip; /* objects before those to compare */
 	size_t next; /* object to compare */
 	bool differs;
+	bool opened;
+	uint32_t number;     /* of the append to compare with, 0: the submission */
+	uint32_t first, end; /* its objects; end 0: there is no such append */
 };
 
 static void compare_order(const struct ledger_order *in, void *ctx)
@@ -206,8 +210,30 @@ static void compare_order(const struct ledger_order *in, void *ctx)
 
 	/* not the deadline: it is told from now, so that a repetition has another one */
 	k->differs = strcmp(in->from_site, r->from_site) != 0 ||
-		strcmp(in->to_site, r->to_site) != 0 || in->objects != r->n_objects ||
-		in->class != (r->has_class_ ? r->class_ : 1);
+		strcmp(in->to_site, r->to_site) != 0 ||
+		in->class != (r->has_class_ ? r->class_ : 1) ||
+		(in->opened != ORDER_CLOSED) != (r->has_open && r->open);
+	k->opened = in->opened != ORDER_CLOSED;
+	k->end = in->objects;
+}
+
+static void find_append(uint32_t number, uint32_t first, void *ctx)
+{
+	struct known_order *k = ctx;
+
+	if (number == k->number)
+		k->first = first;
+	else if (number == k->number + 1)
+		k->end = first;
+}
+
+static void compare_open(const struct ledger_order *in, void *ctx)
+{
+	struct known_order *k = ctx;
+
+	k->opened = in->opened != ORDER_CLOSED;
+	k->first = UINT32_MAX;
+	k->end = in->objects;
 }
 
 static bool is_same_bytes(ProtobufCBinaryData a, const void *data, size_t len)
@@ -222,6 +248,10 @@ static void compare_object(const struct ledger_object *in, void *ctx)
 
 	if (k->differs || k->next >= k->request->n_objects)
 		return;
+	if (k->skip > 0) {
+		k->skip--;
+		return;
+	}
 	o = k->request->objects[k->next++];
 	k->differs = !is_same_bytes(o->key, in->key, in->key_len) ||
 		!is_same_bytes(o->tenant, in->tenant, in->tenant_len);
@@ -234,6 +264,9 @@ static bool is_different(struct master *m, uint64_t id, const Strait__Request *r
 
 	if (ledger_order(m->ledger, id, compare_order, &k) != 0)
 		return false; /* the reply will say what is wrong */
+	if (k.opened && ledger_appends(m->ledger, id, find_append, &k) != 0)
+		return false;
+	k.differs = k.differs || k.end != r->n_objects;
 	if (!k.differs)
 		ledger_objects(m->ledger, id, compare_object, &k);
 	return k.differs;
@@ -246,9 +279,13 @@ static bool is_different_live(const struct order *o, const Strait__Request *r)
 	struct ledger_order row = { .from_site = o->from_site,
 		.to_site = o->to_site,
 		.objects = o->count,
+		.opened = o->opened,
 		.class = o->class };
 
 	compare_order(&row, &k);
+	if (k.opened)
+		order_append_range(o, 0, &k.first, &k.end);
+	k.differs = k.differs || k.end != r->n_objects;
 	for (uint32_t i = 0; i < o->count && !k.differs; i++) {
 		const struct order_object *obj = &o->objects[i];
 		struct ledger_object in = { .key = obj->name + obj->tenant_len,
@@ -316,6 +353,23 @@ static int check_sites(struct client *c, const Strait__Request *r)
 	return 0;
 }
 
+/* The request's keys; free() them. NULL: out of memory, and that was answered. */
+static struct orderbook_key *take_keys(struct client *c, const Strait__Request *r)
+{
+	struct orderbook_key *keys = calloc(r->n_objects + 1, sizeof(*keys));
+
+	if (keys == NULL) {
+		reply_error(c, ENOMEM, "out of memory");
+		return NULL;
+	}
+	for (size_t i = 0; i < r->n_objects; i++)
+		keys[i] = (struct orderbook_key){ .key = r->objects[i]->key.data,
+			.key_len = r->objects[i]->key.len,
+			.tenant = r->objects[i]->tenant.data,
+			.tenant_len = r->objects[i]->tenant.len };
+	return keys;
+}
+
 static void order_submit(struct client *c, const Strait__Request *r)
 {
 	struct orderbook_spec spec = { .from_site = r->from_site,
@@ -323,6 +377,7 @@ static void order_submit(struct client *c, const Strait__Request *r)
 		.class = r->has_class_ ? r->class_ : 1,
 		.deadline_ms = r->deadline_ms,
 		.idempotency = r->idempotency_key,
+		.open = r->has_open && r->open,
 		.count = r->n_objects };
 	struct orderbook_key *keys;
 	struct order *o;
@@ -330,16 +385,9 @@ static void order_submit(struct client *c, const Strait__Request *r)
 
 	if (check_sites(c, r) != 0 || is_repeated(c, r))
 		return;
-	keys = calloc(r->n_objects + 1, sizeof(*keys));
-	if (keys == NULL) {
-		reply_error(c, ENOMEM, "out of memory");
+	keys = take_keys(c, r);
+	if (keys == NULL)
 		return;
-	}
-	for (size_t i = 0; i < r->n_objects; i++)
-		keys[i] = (struct orderbook_key){ .key = r->objects[i]->key.data,
-			.key_len = r->objects[i]->key.len,
-			.tenant = r->objects[i]->tenant.data,
-			.tenant_len = r->objects[i]->tenant.len };
 	spec.keys = keys;
 	o = orderbook_submit(c->master->book, &spec, clock_unix_ms(), err, sizeof(err));
 	if (o == NULL) {
@@ -352,6 +400,61 @@ static void order_submit(struct client *c, const Strait__Request *r)
 		master_changed(c->master);
 	}
 	free(keys);
+}
+
+/* Whether append number r->append of this order, finished or not, is in the ledger as it is here. */
+static bool is_appended(struct master *m, const Strait__Request *r)
+{
+	struct known_order k = { .request = r, .number = r->append };
+	uint32_t count;
+
+	if (!r->has_append || r->append == 0 ||
+		ledger_order(m->ledger, r->order, compare_open, &k) != 0 || !k.opened ||
+		ledger_appends(m->ledger, r->order, find_append, &k) != 0 || k.first == UINT32_MAX)
+		return false;
+	count = k.end - k.first;
+	k.skip = k.first;
+	k.differs = count != r->n_objects;
+	if (!k.differs)
+		ledger_objects(m->ledger, r->order, compare_object, &k);
+	return !k.differs;
+}
+
+static void order_append(struct client *c, const Strait__Request *r)
+{
+	struct master *m = c->master;
+	struct orderbook_key *keys = take_keys(c, r);
+	uint32_t taken;
+	char err[256];
+	int rc;
+
+	if (keys == NULL)
+		return;
+	rc = orderbook_append(m->book, r->order, r->has_append ? r->append : 0, keys, r->n_objects,
+		clock_unix_ms(), &taken, err, sizeof(err));
+	free(keys);
+	if (rc == -ENOENT && is_appended(m, r)) {
+		order_reply(c, r->order, false);
+	} else if (rc != 0) {
+		reply_error(c, -rc, err);
+	} else {
+		log_info("master", "order appended order=%" PRIu64 " append=%u objects=%zu by=%s",
+			r->order, taken, r->n_objects, rpc_peer(c->conn)->name);
+		c->await_order = r->order;
+		master_changed(m);
+	}
+}
+
+/* An order that is finished cannot be open: sealing it again is no error. */
+static void order_seal(struct client *c, uint64_t id)
+{
+	if (orderbook_seal(c->master->book, id, clock_unix_ms()) != 0) {
+		order_reply(c, id, false);
+		return;
+	}
+	log_info("master", "order sealed order=%" PRIu64 " by=%s", id, rpc_peer(c->conn)->name);
+	c->await_order = id;
+	master_changed(c->master);
 }
 
 static void order_cancel(struct client *c, uint64_t id)
@@ -474,6 +577,12 @@ static void request(struct client *c, const Strait__Request *r)
 		break;
 	case STRAIT__REQUEST__VERB__ORDER_SHOW:
 		order_reply(c, r->order, !r->no_objects);
+		break;
+	case STRAIT__REQUEST__VERB__ORDER_APPEND:
+		order_append(c, r);
+		break;
+	case STRAIT__REQUEST__VERB__ORDER_SEAL:
+		order_seal(c, r->order);
 		break;
 	case STRAIT__REQUEST__VERB__ORDER_CANCEL:
 		order_cancel(c, r->order);

@@ -47,6 +47,7 @@ static void free_order(Strait__OrderInfo *o)
 	free(o->to_site);
 	free(o->state);
 	free(o->text);
+	free(o->opened);
 	free(o);
 }
 
@@ -166,6 +167,11 @@ static void on_order(const struct ledger_order *in, void *ctx)
 	out->text = dup(v, in->text);
 	out->class_ = in->class;
 	out->objects = in->objects;
+	if (in->opened != ORDER_CLOSED) {
+		out->opened = dup(v, order_opened_name((enum order_opened)in->opened));
+		out->has_appends = true;
+		out->appends = in->appends;
+	}
 	out->has_created_ms = true;
 	out->created_ms = in->created_ms;
 	out->has_finished_ms = in->finished_ms != 0;

@@ -31,6 +31,8 @@ struct orderbook *orderbook_create(uint64_t next_id, uint64_t seed)
 	if (b == NULL)
 		return NULL;
 	b->next_id = next_id;
+	b->open_idle_ms = ORDERBOOK_OPEN_IDLE_MS;
+	LIST_INIT(&b->links);
 	TAILQ_INIT(&b->live);
 	TAILQ_INIT(&b->dirty);
 	b->flights = flights_create(seed);
@@ -55,8 +57,7 @@ void order_free(struct order *o)
 
 	while ((s = TAILQ_FIRST(&o->shipments)) != NULL)
 		shipment_free(s);
-	free(o->objects);
-	free(o->names);
+	order_release(o);
 	free(o);
 }
 
@@ -72,6 +73,7 @@ static void order_forget(struct orderbook *b, struct order *o)
 
 void orderbook_destroy(struct orderbook *b)
 {
+	struct orderbook_link *link;
 	struct order *o;
 
 	if (b == NULL)
@@ -82,6 +84,10 @@ void orderbook_destroy(struct orderbook *b)
 				flights_leave(b->flights, &o->objects[i].member, object_naming);
 	while ((o = TAILQ_FIRST(&b->live)) != NULL)
 		order_forget(b, o);
+	while ((link = LIST_FIRST(&b->links)) != NULL) {
+		LIST_REMOVE(link, entry);
+		free(link);
+	}
 	flights_destroy(b->flights);
 	free(b);
 }
@@ -212,13 +218,13 @@ static void explain_failure(struct order *o)
 	}
 }
 
-static void order_settle(struct orderbook *b, struct order *o, uint64_t now_ms)
+void order_settle(struct orderbook *b, struct order *o, uint64_t now_ms)
 {
-	if (o->pending > 0 || order_is_final(o))
+	if (o->pending > 0 || o->opened == ORDER_OPEN || order_is_final(o))
 		return;
 	o->finished_ms = now_ms;
 	o->text[0] = '\0';
-	if (o->canceled && o->failed > 0)
+	if (o->canceled && (o->failed > 0 || o->opened == ORDER_ENDED))
 		o->state = ORDER_CANCELED;
 	else if (o->failed > 0)
 		o->state = ORDER_FAILED;
@@ -228,6 +234,11 @@ static void order_settle(struct orderbook *b, struct order *o, uint64_t now_ms)
 		explain_failure(o);
 	else if (o->state == ORDER_CANCELED)
 		snprintf(o->text, sizeof(o->text), "canceled on request");
+	else if (o->opened == ORDER_EXPIRED)
+		snprintf(o->text, sizeof(o->text), "sealed because nothing was appended for %g s",
+			(double)b->open_idle_ms / 1000);
+	else if (o->opened == ORDER_ENDED)
+		snprintf(o->text, sizeof(o->text), "sealed by its deadline");
 	order_mark_dirty(b, o);
 }
 
@@ -357,6 +368,8 @@ static void order_end(struct orderbook *b, struct order *o, unsigned int status,
 {
 	struct shipment *s;
 
+	if (o->opened == ORDER_OPEN)
+		order_close(b, o, ORDER_ENDED);
 	for (uint32_t i = 0; i < o->count; i++) {
 		struct order_object *obj = &o->objects[i];
 
@@ -370,6 +383,7 @@ static void order_end(struct orderbook *b, struct order *o, unsigned int status,
 		if (s->cancel)
 			s->dirty = true;
 	order_mark_dirty(b, o);
+	order_settle(b, o, now_ms);
 }
 
 int orderbook_cancel(struct orderbook *b, uint64_t id, uint64_t now_ms)
@@ -388,6 +402,8 @@ void orderbook_tick(struct orderbook *b, uint64_t now_ms)
 	struct order *o;
 
 	TAILQ_FOREACH(o, &b->live, live) {
+		if (o->opened == ORDER_OPEN)
+			orderbook_expire(b, o, now_ms);
 		if (o->deadline_ms == 0 || now_ms < o->deadline_ms || order_is_final(o))
 			continue;
 		if (now_ms >= o->deadline_ms + ORDERBOOK_DEADLINE_GRACE_MS)
@@ -406,8 +422,11 @@ void orderbook_flushed(struct orderbook *b)
 		struct shipment *s, *after;
 
 		next = TAILQ_NEXT(o, dirty_entry);
-		for (; obj != NULL; obj = obj->next_dirty)
+		for (; obj != NULL; obj = obj->next_dirty) {
 			obj->dirty = false;
+			obj->stored = true;
+		}
+		o->appends_stored = o->append_first != NULL ? o->appends + 1 : 0;
 		o->dirty_objects = NULL;
 		for (s = TAILQ_FIRST(&o->shipments); s != NULL; s = after) {
 			after = TAILQ_NEXT(s, of_order);

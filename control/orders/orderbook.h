@@ -16,6 +16,10 @@
  *            FOLLOWING while another order ships the same object to the same site (flight.h): a
  *            success of the leader is the follower's too, after a failure the next follower leads
  *
+ * An open order (orderbook_open.c) takes more objects by appends, numbered from 1 by the client, until
+ * it is sealed: on request, when nothing was appended for a time, or by its end. What is appended
+ * is ready at once and goes out as a shipment of its own.
+ *
  * A shipment is what one source edge is told at once: some objects of one order and the
  * destination edge. Its number on the wire is attempt << 40 | order, so the first shipment of an
  * order has the order's number, and a retry is a new number which the edge has not finished
@@ -38,6 +42,10 @@ enum {
 	ORDERBOOK_IDEMPOTENCY_MAX = 128,
 	ORDERBOOK_SHIPMENT_KEY_BYTES_MAX = 24 << 20, /* the manifest's limit, less its lengths */
 	ORDERBOOK_DEADLINE_GRACE_MS = 2000,          /* the edge itself says DEADLINE first */
+	ORDERBOOK_OPEN_MAX = 4096,                   /* open orders at a time */
+	ORDERBOOK_FLYING_MAX = 64,                   /* shipments from one site to another */
+	ORDERBOOK_FLYING_URGENT = 16,                /* ... and so many more of urgent orders */
+	ORDERBOOK_OPEN_IDLE_MS = 600000,
 };
 
 enum order_state {
@@ -47,6 +55,15 @@ enum order_state {
 	ORDER_FAILED,
 	ORDER_CANCELED,
 	ORDER_STATE_COUNT,
+};
+
+enum order_opened {
+	ORDER_CLOSED,  /* was never open */
+	ORDER_OPEN,    /* takes appends */
+	ORDER_SEALED,  /* on request */
+	ORDER_EXPIRED, /* nothing was appended for too long */
+	ORDER_ENDED,   /* was open when it was canceled or its deadline passed */
+	ORDER_OPENED_COUNT,
 };
 
 enum object_state { OBJECT_READY, OBJECT_FOLLOWING, OBJECT_FLYING, OBJECT_FINAL };
@@ -67,10 +84,10 @@ struct order_object {
 	uint16_t key_len;
 	uint16_t attempts;
 	uint8_t tenant_len;
-	uint8_t state;  /* enum object_state */
-	uint8_t status; /* enum strait_status; PENDING unless FINAL */
-	uint8_t last;   /* status of the last attempt, for texts */
-	bool dirty;
+	uint8_t state;      /* enum object_state */
+	uint8_t status;     /* enum strait_status; PENDING unless FINAL */
+	uint8_t last;       /* status of the last attempt, for texts */
+	bool dirty, stored; /* stored: its row exists */
 };
 
 struct shipment {
@@ -91,6 +108,14 @@ struct shipment {
 	uint32_t acked; /* for the owner: results of this connection acknowledged */
 };
 
+/* Names of the objects of one append. */
+struct order_names {
+	struct order_names *next;
+	uint8_t bytes[];
+};
+
+struct orderbook_link;
+
 TAILQ_HEAD(shipment_list, shipment);
 TAILQ_HEAD(object_list, order_object);
 
@@ -106,13 +131,24 @@ struct order {
 	uint8_t class;                                   /* enum strait_class */
 	enum order_state state;
 	bool dirty, stored, canceled; /* stored: its row exists */
+	bool reserved;                /* address space for the most objects */
 	uint32_t count, pending, committed, existed, failed;
 	uint64_t committed_bytes; /* lengths of objects that are there */
 	uint64_t existed_bytes;   /* of these, of those that were there before */
 	uint32_t next_attempt;
 	uint64_t next_due_ms; /* earliest due_ms among ready; UINT64_MAX: none */
+	/*
+	 * They are pointed to and never move: an open order has address space for
+	 * ORDERBOOK_OBJECTS_MAX of them, of which only what is used takes memory.
+	 */
 	struct order_object *objects;
-	uint8_t *names;
+	struct order_names *names;
+	uint8_t opened;   /* enum order_opened */
+	uint32_t appends; /* number of the last one; 0: only what came with the submission */
+	uint32_t appends_stored;
+	uint32_t *append_first; /* first object of append n at [n]; NULL: was never open */
+	uint64_t appended_ms;
+	struct orderbook_link *link;
 	struct object_list ready;
 	struct order_object *dirty_objects;
 	struct shipment_list shipments;
@@ -130,7 +166,8 @@ struct orderbook_spec {
 	unsigned int class;
 	uint64_t deadline_ms;
 	const struct orderbook_key *keys;
-	size_t count;
+	size_t count; /* 0 only with open */
+	bool open;
 };
 
 /** next_id: the first order's number. NULL + errno. */
@@ -165,6 +202,24 @@ int orderbook_result(struct orderbook *b, uint64_t wire, uint32_t index, unsigne
  */
 int orderbook_shipment_end(struct orderbook *b, uint64_t wire, unsigned int status,
 	const char *text, uint64_t now_ms);
+/**
+ * More objects for an open order. number: which append this is, so that a repetition is known; 0:
+ * the next, whatever it is. 0 + *taken = its number, also when it was taken before. Else err says
+ * why: -ENOENT (not live), -ESHUTDOWN (sealed or never open), -ERANGE (not the next one), -EEXIST
+ * (number is that of an append of other objects, or a key is there twice), -EINVAL, -E2BIG, -ENOMEM.
+ * A key of an earlier append is no error: it shares that object's result.
+ */
+int orderbook_append(struct orderbook *b, uint64_t id, uint32_t number,
+	const struct orderbook_key *keys, size_t count, uint64_t now_ms, uint32_t *taken, char *err,
+	size_t err_len);
+/** Nothing more will be appended; again and again is the same. 0, -ENOENT (not live). */
+int orderbook_seal(struct orderbook *b, uint64_t id, uint64_t now_ms);
+/** Seal open orders to which nothing was appended for so long. */
+void orderbook_set_open_idle(struct orderbook *b, uint64_t ms);
+/** Objects of append n of an order that was open once: [*first, *end). */
+void order_append_range(const struct order *o, uint32_t n, uint32_t *first, uint32_t *end);
+const char *order_opened_name(enum order_opened s);
+
 /** 0, -ENOENT (not live). */
 int orderbook_cancel(struct orderbook *b, uint64_t id, uint64_t now_ms);
 /** End what passed its deadline. */
@@ -175,7 +230,11 @@ struct orderbook_sites {
 	const char *(*edge)(void *ctx, const char *site);
 	void *ctx;
 };
-/** Make shipments of everything that is ready, due and has both edges. */
+/**
+ * Make shipments of everything that is ready, due and has both edges, in the order of dispatch, up to
+ * ORDERBOOK_FLYING_MAX from one site to another: a slow destination fills neither the edge's table
+ * of orders nor the way of others.
+ */
 void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, uint64_t now_ms);
 
 /** Orders with something to write, linked by dirty_entry; their objects by next_dirty. */
@@ -195,6 +254,10 @@ struct order *orderbook_restore(struct orderbook *b, uint64_t id, const struct o
 int orderbook_restore_shipment(struct orderbook *b, struct order *o, uint32_t attempt,
 	const char *from_edge, const char *to_edge, const uint32_t *members, uint32_t count);
 int orderbook_restored(struct orderbook *b, uint64_t now_ms);
+/** It was open once, and is not any more. */
+void orderbook_restore_closed(struct orderbook *b, struct order *o, enum order_opened how);
+/** Append number's first object, for each in order, before orderbook_restored(). 0, -EINVAL, -ENOMEM. */
+int orderbook_restore_append(struct order *o, uint32_t number, uint32_t first);
 
 /** Bytes known to be at the destination, and bytes in all as far as known. */
 void order_progress(const struct order *o, uint64_t *done_bytes, uint64_t *total_bytes);

@@ -8,6 +8,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+int orderbook_check_keys(const struct orderbook_key *keys, size_t count, char *err, size_t err_len)
+{
+	if (count == 0) {
+		snprintf(err, err_len, "the order has no objects: give keys");
+		return -EINVAL;
+	}
+	if (count > ORDERBOOK_OBJECTS_MAX) {
+		snprintf(err, err_len,
+			"%zu objects are too many for one order, at most %d: split it", count,
+			ORDERBOOK_OBJECTS_MAX);
+		return -E2BIG;
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct orderbook_key *k = &keys[i];
+
+		if (k->key_len < 1 || k->key_len > STRAIT_KEY_BYTES_MAX) {
+			snprintf(err, err_len, "object %zu: a key has 1 to %d bytes, this one %zu",
+				i, (int)STRAIT_KEY_BYTES_MAX, k->key_len);
+			return -EINVAL;
+		}
+		if (k->tenant_len > STRAIT_TENANT_BYTES_MAX) {
+			snprintf(err, err_len, "object %zu: a tenant has at most %d bytes", i,
+				(int)STRAIT_TENANT_BYTES_MAX);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
 
 static int check(const struct orderbook_spec *spec, char *err, size_t err_len)
 {
@@ -30,31 +60,9 @@ static int check(const struct orderbook_spec *spec, char *err, size_t err_len)
 			ORDERBOOK_IDEMPOTENCY_MAX);
 		return -EINVAL;
 	}
-	if (spec->count == 0) {
-		snprintf(err, err_len, "the order has no objects: give keys");
-		return -EINVAL;
-	}
-	if (spec->count > ORDERBOOK_OBJECTS_MAX) {
-		snprintf(err, err_len,
-			"%zu objects are too many for one order, at most %d: split it", spec->count,
-			ORDERBOOK_OBJECTS_MAX);
-		return -E2BIG;
-	}
-	for (size_t i = 0; i < spec->count; i++) {
-		const struct orderbook_key *k = &spec->keys[i];
-
-		if (k->key_len < 1 || k->key_len > STRAIT_KEY_BYTES_MAX) {
-			snprintf(err, err_len, "object %zu: a key has 1 to %d bytes, this one %zu",
-				i, (int)STRAIT_KEY_BYTES_MAX, k->key_len);
-			return -EINVAL;
-		}
-		if (k->tenant_len > STRAIT_TENANT_BYTES_MAX) {
-			snprintf(err, err_len, "object %zu: a tenant has at most %d bytes", i,
-				(int)STRAIT_TENANT_BYTES_MAX);
-			return -EINVAL;
-		}
-	}
-	return 0;
+	if (spec->count == 0 && spec->open)
+		return 0;
+	return orderbook_check_keys(spec->keys, spec->count, err, err_len);
 }
 
 static void *copy(uint8_t **at, const void *bytes, size_t len)
@@ -67,21 +75,114 @@ static void *copy(uint8_t **at, const void *bytes, size_t len)
 	return to;
 }
 
-static struct order *order_create(const struct orderbook_spec *spec)
+int order_reserve(struct order *o, size_t count, bool open)
 {
-	struct order *o = calloc(1, sizeof(*o));
+	size_t bytes = ORDERBOOK_OBJECTS_MAX * sizeof(*o->objects);
+	void *p;
+
+	if (!open) {
+		o->objects = calloc(count, sizeof(*o->objects));
+		return o->objects != NULL ? 0 : -ENOMEM;
+	}
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		-1, 0);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	o->objects = p;
+	o->reserved = true;
+	return 0;
+}
+
+void order_release(struct order *o)
+{
+	struct order_names *n;
+
+	if (o->reserved)
+		munmap(o->objects, ORDERBOOK_OBJECTS_MAX * sizeof(*o->objects));
+	else
+		free(o->objects);
+	while ((n = o->names) != NULL) {
+		o->names = n->next;
+		free(n);
+	}
+	free(o->append_first);
+}
+
+int order_extend(struct order *o, const struct orderbook_key *keys, size_t count)
+{
+	struct order_names *names;
 	size_t bytes = 0;
 	uint8_t *at;
 
+	for (size_t i = 0; i < count; i++)
+		bytes += keys[i].key_len + keys[i].tenant_len;
+	names = malloc(sizeof(*names) + bytes);
+	if (names == NULL)
+		return -ENOMEM;
+	names->next = o->names;
+	o->names = names;
+	at = names->bytes;
+	for (size_t i = 0; i < count; i++) {
+		const struct orderbook_key *k = &keys[i];
+		struct order_object *obj = &o->objects[o->count++];
+
+		memset(obj, 0, sizeof(*obj));
+		obj->order = o;
+		obj->name = copy(&at, k->tenant, k->tenant_len);
+		copy(&at, k->key, k->key_len);
+		obj->key_len = (uint16_t)k->key_len;
+		obj->tenant_len = (uint8_t)k->tenant_len;
+		obj->state = OBJECT_FOLLOWING; /* on no list yet */
+	}
+	o->pending += (uint32_t)count;
+	return 0;
+}
+
+int order_note_append(struct order *o, uint32_t first)
+{
+	uint32_t n = o->appends;
+
+	/* Doubles at powers of two. */
+	if ((n & (n + 1)) == 0) {
+		uint32_t *bigger = realloc(o->append_first, (2 * (size_t)n + 2) * sizeof(*bigger));
+
+		if (bigger == NULL)
+			return -ENOMEM;
+		o->append_first = bigger;
+	}
+	o->append_first[n] = first;
+	return 0;
+}
+
+static struct orderbook_link *link_of(struct orderbook *b, const struct orderbook_spec *spec)
+{
+	struct orderbook_link *l;
+
+	LIST_FOREACH(l, &b->links, entry)
+		if (strcmp(l->from_site, spec->from_site) == 0 &&
+			strcmp(l->to_site, spec->to_site) == 0)
+			return l;
+	l = calloc(1, sizeof(*l));
+	if (l == NULL)
+		return NULL;
+	snprintf(l->from_site, sizeof(l->from_site), "%s", spec->from_site);
+	snprintf(l->to_site, sizeof(l->to_site), "%s", spec->to_site);
+	LIST_INSERT_HEAD(&b->links, l, entry);
+	return l;
+}
+
+static struct order *order_create(struct orderbook *b, const struct orderbook_spec *spec)
+{
+	struct order *o = calloc(1, sizeof(*o));
+
 	if (o == NULL)
 		return NULL;
-	for (size_t i = 0; i < spec->count; i++)
-		bytes += spec->keys[i].key_len + spec->keys[i].tenant_len;
 	TAILQ_INIT(&o->ready);
 	TAILQ_INIT(&o->shipments);
-	o->objects = calloc(spec->count, sizeof(*o->objects));
-	o->names = at = malloc(bytes);
-	if (o->objects == NULL || o->names == NULL) {
+	o->link = link_of(b, spec);
+	if (o->link == NULL || order_reserve(o, spec->count, spec->open) != 0 ||
+		order_extend(o, spec->keys, spec->count) != 0 ||
+		(spec->open && order_note_append(o, 0) != 0)) {
 		order_free(o);
 		return NULL;
 	}
@@ -91,19 +192,8 @@ static struct order *order_create(const struct orderbook_spec *spec)
 		snprintf(o->idempotency, sizeof(o->idempotency), "%s", spec->idempotency);
 	o->class = (uint8_t)spec->class;
 	o->deadline_ms = spec->deadline_ms;
-	o->count = o->pending = (uint32_t)spec->count;
 	o->next_due_ms = UINT64_MAX;
-	for (size_t i = 0; i < spec->count; i++) {
-		const struct orderbook_key *k = &spec->keys[i];
-		struct order_object *obj = &o->objects[i];
-
-		obj->order = o;
-		obj->name = copy(&at, k->tenant, k->tenant_len);
-		copy(&at, k->key, k->key_len);
-		obj->key_len = (uint16_t)k->key_len;
-		obj->tenant_len = (uint8_t)k->tenant_len;
-		obj->state = OBJECT_FOLLOWING; /* on no list yet */
-	}
+	o->opened = spec->open ? ORDER_OPEN : ORDER_CLOSED;
 	return o;
 }
 
@@ -134,37 +224,33 @@ static void insert(struct orderbook *b, struct order *o)
 	b->count++;
 }
 
-/*
- * Undo the first n joins. Nobody follows a newcomer but a duplicate of its own order, which
- * leaves first.
- */
-static void leave_all(struct orderbook *b, struct order *o, uint32_t n)
+/* Undo the joins of [first, end), the last first: nobody but a later one follows a newcomer. */
+static void leave_all(struct orderbook *b, struct order *o, uint32_t first, uint32_t end)
 {
-	while (n-- > 0)
-		flights_leave(b->flights, &o->objects[n].member, object_naming);
+	while (end-- > first) {
+		object_leave_ready(&o->objects[end], OBJECT_FOLLOWING);
+		flights_leave(b->flights, &o->objects[end].member, object_naming);
+	}
 }
 
-static int join_all(struct orderbook *b, struct order *o, uint64_t now_ms, char *err,
+int order_join(struct orderbook *b, struct order *o, uint32_t first, uint64_t now_ms, char *err,
 	size_t err_len)
 {
-	for (uint32_t i = 0; i < o->count; i++) {
+	for (uint32_t i = first; i < o->count; i++) {
 		struct order_object *obj = &o->objects[i], *before;
 		int rc = object_join(b, obj, now_ms);
 
 		if (rc != 0) {
 			snprintf(err, err_len, "out of memory");
-			leave_all(b, o, i);
+			leave_all(b, o, first, i);
 			return rc;
 		}
-		/*
-		 * the one that joined just before us: of this order only if the key is there
-		 * twice
-		 */
+		/* Who joined just before us: one of these only if the key is there twice. */
 		before = (struct order_object *)TAILQ_PREV(&obj->member, flight_members, entry);
-		if (before != NULL && before->order == o) {
-			snprintf(err, err_len, "objects %u and %u of the order have the same key",
-				(unsigned int)(before - o->objects), i);
-			leave_all(b, o, i + 1);
+		if (before != NULL && before->order == o && before >= &o->objects[first]) {
+			snprintf(err, err_len, "objects %u and %u have the same key",
+				(unsigned int)(before - o->objects) - first, i - first);
+			leave_all(b, o, first, i + 1);
 			return -EEXIST;
 		}
 	}
@@ -185,21 +271,27 @@ struct order *orderbook_submit(struct orderbook *b, const struct orderbook_spec 
 		errno = -rc;
 		return NULL;
 	}
-	o = order_create(spec);
+	if (spec->open && b->open_count >= ORDERBOOK_OPEN_MAX) {
+		snprintf(err, err_len, "%d orders are open: seal some", ORDERBOOK_OPEN_MAX);
+		errno = EBUSY;
+		return NULL;
+	}
+	o = order_create(b, spec);
 	if (o == NULL) {
 		snprintf(err, err_len, "out of memory");
 		errno = ENOMEM;
 		return NULL;
 	}
 	o->id = b->next_id;
-	o->created_ms = now_ms;
-	rc = join_all(b, o, now_ms, err, err_len);
+	o->created_ms = o->appended_ms = now_ms;
+	rc = order_join(b, o, 0, now_ms, err, err_len);
 	if (rc != 0) {
 		order_free(o);
 		errno = -rc;
 		return NULL;
 	}
 	b->next_id++;
+	b->open_count += spec->open;
 	insert(b, o);
 	order_mark_dirty(b, o);
 	for (uint32_t i = o->count; i-- > 0;) /* so that the list has them in order */
@@ -218,17 +310,42 @@ struct order *orderbook_restore(struct orderbook *b, uint64_t id, const struct o
 	struct order *o;
 	int rc = check(spec, err, err_len);
 
-	o = rc == 0 ? order_create(spec) : NULL;
+	o = rc == 0 ? order_create(b, spec) : NULL;
 	if (o == NULL) {
 		errno = rc != 0 ? -rc : ENOMEM;
 		return NULL;
 	}
 	o->id = id;
 	o->stored = true;
+	for (uint32_t i = 0; i < o->count; i++)
+		o->objects[i].stored = true;
+	o->appends_stored = spec->open; /* number 0 */
+	b->open_count += spec->open;
 	insert(b, o);
 	if (id >= b->next_id)
 		b->next_id = id + 1;
 	return o;
+}
+
+void orderbook_restore_closed(struct orderbook *b, struct order *o, enum order_opened how)
+{
+	o->opened = (uint8_t)how;
+	b->open_count--;
+}
+
+int orderbook_restore_append(struct order *o, uint32_t number, uint32_t first)
+{
+	int rc;
+
+	if (number == 0)
+		return 0; /* begins with the first */
+	if (o->append_first == NULL || number != o->appends + 1 || first > o->count ||
+		first < o->append_first[o->appends])
+		return -EINVAL;
+	o->appends = number;
+	rc = order_note_append(o, first);
+	o->appends_stored = number + 1;
+	return rc;
 }
 
 int orderbook_restore_shipment(struct orderbook *b, struct order *o, uint32_t attempt,
@@ -332,8 +449,10 @@ int orderbook_restored(struct orderbook *b, uint64_t now_ms)
 	struct order *o;
 	int rc;
 
-	TAILQ_FOREACH(o, &b->live, live)
+	TAILQ_FOREACH(o, &b->live, live) {
 		recount(o);
+		o->appended_ms = now_ms; /* nobody could append while there was no master */
+	}
 	rc = join_pass(b, true, now_ms);
 	if (rc == 0)
 		rc = join_pass(b, false, now_ms);
@@ -348,7 +467,7 @@ int orderbook_restored(struct orderbook *b, uint64_t now_ms)
 			}
 		}
 		/* killed between its last result and its own row: cannot be, but must not hang */
-		if (o->pending == 0) {
+		if (o->pending == 0 && o->opened != ORDER_OPEN) {
 			o->state = o->failed > 0 ? ORDER_FAILED : ORDER_DONE;
 			o->finished_ms = now_ms;
 			order_mark_dirty(b, o);

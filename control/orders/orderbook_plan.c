@@ -2,6 +2,8 @@
 #include "control/orders/orderbook_private.h"
 #include "control/orders/retry.h"
 
+#include <strait/wire.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,10 +104,33 @@ static bool ship(struct orderbook *b, struct order *o, const char *from_edge, co
 	return true;
 }
 
+static void count_flying(struct orderbook *b)
+{
+	const struct shipment *s;
+	struct orderbook_link *l;
+	const struct order *o;
+
+	LIST_FOREACH(l, &b->links, entry)
+		l->flying = 0;
+	TAILQ_FOREACH(o, &b->live, live)
+		TAILQ_FOREACH(s, &o->shipments, of_order)
+			o->link->flying += s->open > 0;
+}
+
+static bool has_room(const struct order *o)
+{
+	uint32_t most = ORDERBOOK_FLYING_MAX;
+
+	if (o->class == STRAIT_CLASS_URGENT)
+		most += ORDERBOOK_FLYING_URGENT;
+	return o->link->flying < most;
+}
+
 void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, uint64_t now_ms)
 {
 	struct order *o;
 
+	count_flying(b);
 	TAILQ_FOREACH(o, &b->live, live) {
 		const char *from, *to;
 
@@ -121,13 +146,23 @@ void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, ui
 		}
 		if (!is_due(o->next_due_ms, now_ms))
 			continue;
+		if (!has_room(o)) {
+			/* Shown, not stored: it may concern thousands of orders. */
+			snprintf(o->text, sizeof(o->text),
+				"waits for its turn: %u shipments from %s to %s are under way",
+				o->link->flying, o->from_site, o->to_site);
+			continue;
+		}
 		from = sites->edge(sites->ctx, o->from_site);
 		to = sites->edge(sites->ctx, o->to_site);
 		if (from == NULL || to == NULL) {
 			wait_for(b, o, from == NULL ? o->from_site : o->to_site);
 			continue;
 		}
-		while (ship(b, o, from, to, now_ms) && is_due(o->next_due_ms, now_ms))
-			;
+		while (has_room(o) && ship(b, o, from, to, now_ms)) {
+			o->link->flying++;
+			if (!is_due(o->next_due_ms, now_ms))
+				break;
+		}
 	}
 }

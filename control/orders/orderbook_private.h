@@ -14,9 +14,19 @@ TAILQ_HEAD(order_list, order);
 LIST_HEAD(order_bucket, order);
 LIST_HEAD(shipment_bucket, shipment);
 
+/* From one site to another. Never goes away: there are as many as pairs of sites had orders. */
+struct orderbook_link {
+	LIST_ENTRY(orderbook_link) entry;
+	char from_site[ORDERBOOK_SITE_MAX], to_site[ORDERBOOK_SITE_MAX];
+	uint32_t flying; /* shipments with open objects, counted by each plan */
+};
+
 struct orderbook {
 	uint64_t next_id;
 	size_t count;
+	uint32_t open_count; /* orders that are open */
+	uint64_t open_idle_ms;
+	LIST_HEAD(, orderbook_link) links;
 	struct flights *flights;
 	struct order_list live, dirty;
 	struct order_bucket orders[ORDERBOOK_BUCKETS];
@@ -35,3 +45,20 @@ void object_naming(const struct flight_member *m, struct flight_name *out);
 void shipment_free(struct shipment *s);
 /* Without its objects' memberships. */
 void order_free(struct order *o);
+/* Give back what order_reserve(), order_extend() and order_note_append() took. */
+void order_release(struct order *o);
+/* Room for the objects of a new order, all of ORDERBOOK_OBJECTS_MAX if it is open. 0, -ENOMEM. */
+int order_reserve(struct order *o, size_t count, bool open);
+/* Objects from o->count on, of these keys, on no list yet. 0, -ENOMEM. */
+int order_extend(struct order *o, const struct orderbook_key *keys, size_t count);
+/* What makes keys unfit for any order. 0, -EINVAL, -E2BIG. */
+int orderbook_check_keys(const struct orderbook_key *keys, size_t count, char *err, size_t err_len);
+/* All objects from first on join their flights; none does if it fails. 0, -ENOMEM, -EEXIST. */
+int order_join(struct orderbook *b, struct order *o, uint32_t first, uint64_t now_ms, char *err,
+	size_t err_len);
+/* Note that append number o->appends begins at first. 0, -ENOMEM. */
+int order_note_append(struct order *o, uint32_t first);
+/* Takes no more from now on. */
+void order_close(struct orderbook *b, struct order *o, enum order_opened how);
+void order_settle(struct orderbook *b, struct order *o, uint64_t now_ms);
+void orderbook_expire(struct orderbook *b, struct order *o, uint64_t now_ms);

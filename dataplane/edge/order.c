@@ -277,6 +277,9 @@ static bool order_before(const struct order *a, const struct order *b)
 		return a->class_ < b->class_;
 	if (da != db)
 		return da < db;
+	/* What was appended to an order, or is tried again, comes right behind what it had. */
+	if (order_number(a) != order_number(b))
+		return order_number(a) < order_number(b);
 	return a->id < b->id;
 }
 

@@ -83,6 +83,15 @@ struct order {
 
 enum { ORDER_BUCKETS = 1024 };
 
+/*
+ * The master's order: an id is attempt << 40 | order, and each append to an open order is an
+ * attempt of its own.
+ */
+static inline uint64_t order_number(const struct order *o)
+{
+	return o->id & ((UINT64_C(1) << 40) - 1);
+}
+
 TAILQ_HEAD(order_list, order);
 TAILQ_HEAD(order_tx_list, order_tx);
 LIST_HEAD(order_bucket, order);

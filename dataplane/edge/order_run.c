@@ -157,6 +157,7 @@ static struct order_tx *tx_build(struct order_part *part)
 {
 	struct order *o = part->order;
 	struct tx_params params = { .order = o->id,
+		.flow = order_number(o),
 		.class_ = o->class_,
 		.deadline_ms = o->deadline_ms,
 		.symbol_bytes = o->link->symbol_bytes };
