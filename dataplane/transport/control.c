@@ -249,7 +249,9 @@ static void on_open_ack(struct session *s, const struct frame_status *f)
 		session_tx_event(s, t);
 	}
 	/* A receiver may also change its mind, when the manifest lies or memory runs out. */
-	if (f->status != STRAIT_STATUS_PENDING)
+	if (f->status == STRAIT_STATUS_COMMITTED || f->status == STRAIT_STATUS_EXISTS)
+		sender_close(s, t, STRAIT_STATUS_MALFORMED, false);
+	else if (f->status != STRAIT_STATUS_PENDING)
 		sender_close(s, t, f->status, false);
 }
 
@@ -338,8 +340,7 @@ static void on_credit(struct session *s, const struct frame_credit *f)
 
 static void on_ping(struct session *s, uint32_t interval_us)
 {
-	if (interval_us != 0)
-		s->rx.interval_ns = interval_us * NS_PER_US;
+	report_interval_set(s, interval_us);
 	s->rx.pending = s->rx.now = s->rx.need_all = true;
 	for (uint32_t i = 0; i < s->rx.n_refused && i < REFUSED_MAX; i++)
 		s->rx.refused[i].due = true;

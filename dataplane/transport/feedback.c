@@ -200,6 +200,7 @@ void feedback_report(struct session *s, struct frame_report *r)
 	struct sender *x = &s->tx;
 	const struct sent_packet *p;
 	uint64_t cursor = r->base, low, high, sent_ns = 0, received = 0;
+	uint64_t generation = r->newest >> STRAIT_GENERATION_SHIFT;
 
 	if (r->queue != s->cfg.queue || r->newest >= s->next_pn || r->base > r->newest) {
 		COUNT(s, rx_frame);
@@ -215,8 +216,11 @@ void feedback_report(struct session *s, struct frame_report *r)
 		x->newest_us_seen = r->newest_us;
 		x->rack_before_ns = x->rack_ns;
 	}
-	if (!x->any_acked || r->newest >> STRAIT_GENERATION_SHIFT > x->acked_generation)
-		x->acked_generation = r->newest >> STRAIT_GENERATION_SHIFT;
+	if (!x->any_acked || generation > x->acked_generation)
+		x->acked_generation = generation;
+	/* Numbers that a re-key skipped were never sent, whatever is said of them. */
+	if (x->newest_seen >> STRAIT_GENERATION_SHIFT < generation)
+		x->newest_seen = (generation << STRAIT_GENERATION_SHIFT) - 1;
 	x->any_acked = true;
 	x->report_ns = s->now_ns;
 	x->probing = false;

@@ -3,6 +3,8 @@
 
 #include "dataplane/transport/bytes.h"
 
+#include <strait/status.h>
+
 #include <errno.h>
 #include <string.h>
 
@@ -293,7 +295,7 @@ int frame_get_report(const struct frame *f, struct frame_report *r)
 	r->newest_us = get_be64(p + 10);
 	r->delay_us = get_be32(p + 18);
 	r->base = get_be64(p + 22);
-	if (r->base > r->newest || r->newest > VARINT_MAX)
+	if (r->base > r->newest || r->newest > VARINT_MAX || r->newest_us >= STRAIT_REPORT_US_LIMIT)
 		return -EPROTO;
 	left = r->base + 1;
 	p = r->list;
@@ -497,6 +499,14 @@ static int get_object(const uint8_t **p, const uint8_t *end, uint64_t *object, u
 	return 0;
 }
 
+/* A final one, and what is withdrawn was not stored. */
+static bool is_status(uint8_t type, uint8_t status)
+{
+	return status != STRAIT_STATUS_PENDING &&
+		(type != STRAIT_FRAME_WITHDRAW ||
+			(status != STRAIT_STATUS_COMMITTED && status != STRAIT_STATUS_EXISTS));
+}
+
 int frame_get_objects(const struct frame *f, struct frame_objects *o)
 {
 	size_t fixed = f->type == STRAIT_FRAME_OBJECT ? STRAIT_FRAME_OBJECT_FIXED_BYTES
@@ -514,7 +524,7 @@ int frame_get_objects(const struct frame *f, struct frame_objects *o)
 	p = o->list;
 	for (uint32_t i = 0; i < o->count; i++)
 		if (get_object(&p, o->end, &object, &status) != 0 ||
-			object >= STRAIT_TRANSFER_OBJECTS_MAX)
+			object >= STRAIT_TRANSFER_OBJECTS_MAX || !is_status(f->type, status))
 			return -EPROTO;
 	return p == o->end ? 0 : -EPROTO;
 }

@@ -291,11 +291,30 @@ static void symbol_store(struct session *s, struct target *g, enum verdict v, co
 	receiver_settle(s, g->t, g->stream, g->block);
 }
 
+/*
+ * A slot for a symbol that waits. Symbols of transfers that nobody opened, and perhaps never will,
+ * give way to those of one that is open; they were acknowledged, and NEED asks for them again.
+ */
+static uint16_t early_get(struct session *s, uint32_t transfer)
+{
+	struct receiver *r = &s->rx;
+
+	if (r->early.free == SCRATCH_NONE && r->stray != SCRATCH_NONE &&
+		receiver_find(s, transfer) != NULL) {
+		uint16_t slot = r->stray;
+
+		r->stray = r->early.slots[slot].next;
+		scratch_put(&r->early, slot);
+		COUNT(s, rx_scratch_full);
+	}
+	return scratch_get(&r->early);
+}
+
 /* Keep a symbol in scratch until its transfer or object has a place. */
 static bool early_keep(struct session *s, const struct packet_header *h, const uint8_t *bytes,
 	uint32_t len)
 {
-	uint16_t slot = scratch_get(&s->rx.early);
+	uint16_t slot = early_get(s, h->transfer);
 	struct rx_slot *owner = receiver_find(s, h->transfer);
 	uint16_t *head = owner != NULL ? &owner->early : &s->rx.stray;
 	struct scratch_slot *m;

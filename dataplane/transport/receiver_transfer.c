@@ -89,8 +89,7 @@ int receiver_open(struct session *s, const struct frame_open *o)
 		.class_ = o->class_,
 		.deadline_ms = o->deadline_ms,
 	};
-	if (o->report_interval_us != 0)
-		r->interval_ns = o->report_interval_us * NS_PER_US;
+	report_interval_set(s, o->report_interval_us);
 	receiver_id_seen(r, o->transfer);
 	while (*link != SCRATCH_NONE) {
 		uint16_t at = *link;

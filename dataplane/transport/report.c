@@ -17,6 +17,8 @@ enum {
 	REPORT_REPEATS = 4,    /* each packet is in at least so many reports */
 	FEEDBACK_SHARE = 1400, /* feedback is at most this part of the data, repetition included */
 	REPORT_LINE_BYTES = STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES,
+	INTERVAL_US_MIN = 10,      /* a fifth of 50 us */
+	INTERVAL_US_MAX = 1000000, /* own repetitions are timed by it too */
 	OWN_REPORT_S = 5, /* control packets are reported so often, to let the peer re-key */
 };
 
@@ -225,6 +227,17 @@ void report_write(struct session *s, struct frame_writer *w)
 	}
 	frame_list_end(w);
 	r->report_open = false;
+}
+
+void report_interval_set(struct session *s, uint32_t interval_us)
+{
+	if (interval_us == 0)
+		return;
+	if (interval_us < INTERVAL_US_MIN)
+		interval_us = INTERVAL_US_MIN;
+	if (interval_us > INTERVAL_US_MAX)
+		interval_us = INTERVAL_US_MAX;
+	s->rx.interval_ns = interval_us * NS_PER_US;
 }
 
 void report_control_seen(struct session *s)

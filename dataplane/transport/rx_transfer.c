@@ -177,12 +177,17 @@ void rx_object_drop(struct rx_transfer *t, uint32_t object,
 	for (uint32_t block = o->first_block; block <= o->last_block; block++) {
 		struct rx_block *b = &s->blocks[block];
 		uint32_t k = partition_k(&s->part, block);
+		uint64_t from = partition_offset(&s->part, block, 0);
 
 		if (b->flags & RX_BLOCK_COMPLETE)
 			continue;
 		b->flags |= RX_BLOCK_NO_DECODE;
 		s->changed = true;
-		for (uint32_t esi = 0; esi < k; esi++) {
+		/* Other symbols of the block are no affair of this object. */
+		from = from < t->offsets[object]
+			? (t->offsets[object] - from) / s->part.symbol_bytes
+			: 0;
+		for (uint32_t esi = (uint32_t)from; esi < k; esi++) {
 			uint64_t at = partition_offset(&s->part, block, esi);
 			uint8_t *dst;
 

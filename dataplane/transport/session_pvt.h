@@ -272,5 +272,7 @@ void receiver_withdraw(struct session *s, struct rx_slot *slot, uint32_t object,
 bool report_is_due(const struct session *s);
 uint64_t report_next_ns(const struct session *s);
 void report_write(struct session *s, struct frame_writer *w);
+/** What the sender asked for, within what can be meant; 0: as before. */
+void report_interval_set(struct session *s, uint32_t interval_us);
 /** A control packet came: answer it with a report now and then, even if nothing asked for one. */
 void report_control_seen(struct session *s);

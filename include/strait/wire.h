@@ -180,6 +180,9 @@ enum strait_frame_size {
 	STRAIT_FRAME_PING_BYTES = 4,
 };
 
+/* Receive times in REPORT are below this: 142 years. */
+#define STRAIT_REPORT_US_LIMIT (UINT64_C(1) << 52)
+
 /* The two symbol streams of a transfer; the packet type selects one. */
 enum strait_stream { STRAIT_STREAM_OBJECTS = 0, STRAIT_STREAM_MANIFEST = 1, STRAIT_STREAM_COUNT };
 
