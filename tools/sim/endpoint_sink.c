@@ -64,13 +64,23 @@ static void object_place(struct world *w, struct world_rx *r, uint32_t i)
 	session_rx_object_place(s, w->now_ns, r->rx, i);
 }
 
+/* It cannot be the source's: an error, unless a test speaks in its name. */
+static void manifest_refuse(struct world *w, struct world_rx *r, const char *what)
+{
+	if (w->cfg.strangers)
+		session_rx_refuse(w->session[WORLD_SINK], rx_transfer_open(r->rx)->transfer,
+			STRAIT_STATUS_MALFORMED);
+	else
+		world_fail(w, "%s", what);
+}
+
 static void manifest_answer(struct world *w, struct world_rx *r)
 {
 	struct session *s = w->session[WORLD_SINK];
 	struct manifest_entry e;
 
 	if (rx_transfer_load_objects(r->rx) < 0 || rx_transfer_objects(r->rx) != r->objects) {
-		world_fail(w, "the manifest arrived damaged");
+		manifest_refuse(w, r, "the manifest arrived damaged");
 		return;
 	}
 	for (uint32_t i = 0; i < r->objects; i++) {
@@ -81,7 +91,7 @@ static void manifest_answer(struct world *w, struct world_rx *r)
 		if (object == UINT32_MAX || w->objects[object].length != e.length ||
 			((e.flags & STRAIT_MANIFEST_DIGEST) &&
 				w->objects[object].digest != e.digest)) {
-			world_fail(w, "manifest entry %u is not what the source sent", i);
+			manifest_refuse(w, r, "a manifest entry is not what the source sent");
 			return;
 		}
 		r->map[i] = object;

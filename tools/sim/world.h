@@ -51,9 +51,10 @@ struct world_config {
 	uint64_t trace_bin_ns;                                          /* 0: no trace is kept */
 	uint32_t ncross;
 	struct cross_config cross[CROSS_FLOWS_MAX];
-	bool light;    /* --light: see light.h */
-	bool cold;     /* orders may start before the challenge is answered, on the impaired link */
-	double attack; /* share of packets that somebody tampers with: attack.h */
+	bool light; /* --light: see light.h */
+	bool cold;  /* orders may start before the challenge is answered, on the impaired link */
+	bool strangers; /* the sink refuses what the source did not order; else that is an error */
+	double attack;  /* share of packets that somebody tampers with: attack.h */
 };
 
 struct world_object {
