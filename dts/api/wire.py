@@ -10,10 +10,12 @@ It takes the place of the peer node's edge: that site's certificate, its address
 it seals is authentic."""
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
-from api.strait import EDGE_PORT, MASTER_PORT, REPORT_INTERVAL, Counters, Edge, Master, moved
+from api.strait import EDGE_PORT, MASTER_PORT, REPORT_INTERVAL, Counters, Edge, Master, merge, moved
 from api.test import log_debug, verify
 from framework.context import get_ctx
 from framework.exception import ApplianceError
@@ -25,9 +27,20 @@ from wire.session import Session
 from wire.sockets import SocketSource
 from wire.tls import Channel, Identity
 
-__all__ = ["MANIFEST", "OBJECTS", "Channel", "Item", "Outgoing", "Session", "Status", "WirePeer",
-           "frames", "get_object", "gf256", "keys", "manifest", "packet", "put_object",
-           "verify_counted"]
+# Longer than two reports of the edge to the master.
+SETTLE_SECONDS = 2.2 * REPORT_INTERVAL
+
+__all__ = ["MANIFEST", "OBJECTS", "Channel", "Item", "Outgoing", "PeeredEdge", "Session", "Status", "WirePeer",
+           "counted", "frames", "get_object", "gf256", "keys", "manifest", "packet", "put_object"]
+
+
+class PeeredEdge(Edge):
+    """The edge under test, which does not wait long for what a test left unfinished."""
+
+    def __init__(self, master: Master, **config: Any) -> None:
+        """As Edge."""
+        super().__init__(master, get_ctx().sut.name,
+                         **merge({"control": {"drain_timeout": "500ms"}}, config))
 
 
 class WirePeer(Peer):
@@ -44,6 +57,7 @@ class WirePeer(Peer):
                              master.pki / f"{site}1.key")
         self._args = site, f"{site}1", self.port.ip, symbol_bytes
         self._registered: Channel | None = None
+        self._dialed: list[Channel] = []
 
     def __enter__(self) -> "WirePeer":
         """Give the namespace its address, open the data socket."""
@@ -70,7 +84,10 @@ class WirePeer(Peer):
 
     def open(self) -> Session:
         """A new session to the edge under test, as initiator."""
-        return self.initiate(self.dial(self._edge.mgmt_ip, EDGE_PORT))
+        for old in self._dialed:
+            old.close()
+        self._dialed = [self.dial(self._edge.mgmt_ip, EDGE_PORT)]
+        return self.initiate(self._dialed[0])
 
     def be_known(self) -> None:
         """Register with the master and take sessions of others."""
@@ -100,9 +117,14 @@ class WirePeer(Peer):
                                   stdin="".join(k + "\n" for k in keys_))
         return int(answer["order"])
 
-    def order_state(self, order: int) -> str:
-        """Of an order."""
-        return str(self._master.ctl("order", "show", str(order))["state"])
+    def wait_order(self, order: int, seconds: float = 20.0) -> str:
+        """The order's final state, or its last one when time is up."""
+        end = time.monotonic() + seconds
+        while True:
+            self.rest(0.05)
+            state = str(self._master.ctl("order", "show", str(order))["state"])
+            if state in ("done", "failed", "canceled") or time.monotonic() > end:
+                return state
 
 
 def _ctl(*argv: str, data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -126,27 +148,27 @@ def put_object(edge: Edge, key: bytes, data: bytes) -> None:
         raise ApplianceError(f"straitctl put: {done.stderr.decode().strip()}")
 
 
-def verify_counted(edge: Edge, peer: WirePeer, before: Counters, wanted: Counters,
-                   what: str) -> Counters:
-    """Since `before`, the drop counters moved exactly so and no other did.
+@contextmanager
+def counted(edge: Edge, peer: WirePeer, what: str, **wanted: int) -> Iterator[None]:
+    """What happens inside moves these counters by exactly so much, and no other drop counter.
 
-    Counters wanted that are no drops (rx_duplicate, ..) are looked at, too. The peer goes on
-    meanwhile, so a session that lives makes no noise here."""
-    def get(after: Counters) -> Counters:
-        got = moved(before, after)
-        for name in wanted:
-            if after.get(name, 0) != before.get(name, 0):
-                got[name] = after[name] - before[name]
-        return got
+    Counters that are no drops (rx_duplicate, ..) are looked at where they are named. The peer goes
+    on meanwhile: a session that lives makes no noise here."""
+    wanted = {name: value for name, value in wanted.items() if value}
+    peer.rest(SETTLE_SECONDS)
+    before = edge.counters()
+    yield
     end = time.monotonic() + 3
-    after = edge.counters()
-    while get(after) != wanted and time.monotonic() < end:
+    after: Counters = edge.counters()
+
+    def got() -> Counters:
+        names = {name for name in wanted if after.get(name, 0) != before.get(name, 0)}
+        return moved(before, after) | {n: after[n] - before.get(n, 0) for n in names}
+    while got() != wanted and time.monotonic() < end:
         peer.rest(REPORT_INTERVAL / 2)
         after = edge.counters()
     # Whatever else moved is in the next reports.
-    peer.rest(2.5 * REPORT_INTERVAL)
+    peer.rest(SETTLE_SECONDS)
     after = edge.counters()
-    log_debug(f"{what}: moved {get(after)}")
-    verify(get(after) == {k: v for k, v in wanted.items() if v},
-           f"{what}: wanted {wanted} and no other, but {get(after)}")
-    return after
+    log_debug(f"{what}: moved {got()}")
+    verify(got() == wanted, f"{what}: wanted {wanted or 'no drops'}, got {got() or 'none'}")

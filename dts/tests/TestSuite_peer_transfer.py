@@ -7,10 +7,9 @@ import random
 from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Edge, Master, moved
+from api.strait import Master, moved
 from api.test import verify
-from api.wire import Item, Status, WirePeer, get_object, put_object
-from framework.context import get_ctx
+from api.wire import Item, PeeredEdge, Status, WirePeer, get_object, put_object
 from framework.test_suite import TestSuite, func_test
 
 
@@ -22,7 +21,7 @@ class TestPeerTransfer(TestSuite):
         """Start a master, the edge under test and the peer."""
         self._stack = ExitStack()
         self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(Edge(self._master, get_ctx().sut.name))
+        self._edge = self._stack.enter_context(PeeredEdge(self._master))
         self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
 
     def tear_down_suite(self) -> None:
@@ -61,8 +60,8 @@ class TestPeerTransfer(TestSuite):
         put_object(self._edge, b"there", data)
         before = self._edge.settled_counters()
         order = self._peer.order(["there"])
-        done = self._peer.until(lambda: self._peer.order_state(order) in ("done", "failed"), 20)
-        verify(done, f"order is {self._peer.order_state(order)}")
+        state = self._peer.wait_order(order)
+        verify(state == "done", f"the order is {state}")
         got = self._peer.accepted[-1].store
         verify(list(got.values()) == [data], f"got {len(got)} objects {list(got)}")
         after = self._edge.settled_counters()

@@ -468,12 +468,29 @@ class Ping:
         return cls(int.from_bytes(body, "big"))
 
 
+@dataclass
+class Padding:
+    """Brings a packet to a size."""
+
+    kind: ClassVar[int] = 15
+    size: int
+
+    def encode(self) -> bytes:
+        """Type, length and body."""
+        return raw(self.kind, bytes(self.size))
+
+    @classmethod
+    def decode(cls, body: bytes) -> "Padding":
+        """From the body, whatever it holds."""
+        return cls(len(body))
+
+
 Any = (Open | OpenAck | Report | Have | Need | Credit | Object | ObjectAck | Withdraw | Close
-       | CloseAck | Challenge | Response | Ping)
+       | CloseAck | Challenge | Response | Ping | Padding)
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
     cls.kind: cls.decode for cls in (
         Open, OpenAck, Report, Have, Need, Credit, Object, ObjectAck, Withdraw, Close, CloseAck,
-        Challenge, Response, Ping)}
+        Challenge, Response, Ping, Padding)}
 
 
 def decode(payload: bytes) -> Iterator[Any]:

@@ -24,8 +24,8 @@ class Item:
     def record(self) -> manifest.Record:
         """What the manifest says of it."""
         flags = manifest.DIGEST * self.known | manifest.SKIP * self.skip
-        crc = digest.digest(self.data) if self.crc is None else self.crc
-        return manifest.Record(self.key, len(self.data), self.tenant, flags, crc * self.known)
+        crc = self.crc if self.crc is not None else digest.digest(self.data) if self.known else 0
+        return manifest.Record(self.key, len(self.data), self.tenant, flags, crc)
 
 
 class Outgoing:

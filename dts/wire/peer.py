@@ -47,6 +47,8 @@ class Peer:
         self.strays = 0
         self._listener: socket.socket | None = None
         self.prepare: Callable[[Session], None] = lambda session: None
+        # What becomes of a datagram on its way to us: itself, nothing, others.
+        self.disturb: Callable[[bytes], list[bytes]] | None = None
 
     def close(self) -> None:
         """Close every socket."""
@@ -97,13 +99,17 @@ class Peer:
                 return
             except OSError:
                 continue  # an ICMP error for what was sent before
-            session = None
-            if len(data) >= packet.HEADER_BYTES:
-                session = self.sessions.get(packet.decode(data).session)
-            if session is None:
-                self.strays += 1
-            else:
-                session.receive(data)
+            for datagram in [data] if self.disturb is None else self.disturb(data):
+                self._datagram(datagram)
+
+    def _datagram(self, data: bytes) -> None:
+        session = None
+        if len(data) >= packet.HEADER_BYTES:
+            session = self.sessions.get(packet.decode(data).session)
+        if session is None:
+            self.strays += 1
+        else:
+            session.receive(data)
 
     # ---- management ----
 
@@ -191,6 +197,8 @@ class Peer:
         secret = channel.export(control.exporter_context(self.boot_id, answer.boot_id,
                                                          self.counter))
         self.hellos.append(answer)
+        # The edge has closed what we had with it before.
+        self.sessions = {i: s for i, s in self.sessions.items() if not s.initiator}
         session = self._session(secret, True, own_id, answer)
         if not self.until(lambda: session.validated, seconds):
             raise OSError("no RESPONSE to CHALLENGE")

@@ -45,7 +45,8 @@ class Session:
         # Challenge.
         self.token = os.urandom(8)
         self.validated = False
-        self._challenge_due = 0.0
+        # A responder's first packet would overtake its ACCEPT.
+        self._challenge_due = 0.0 if initiator else time.monotonic() + RTO_SECONDS
         # What came.
         self.rx_generation = 0
         self._windows: dict[int, ReplayWindow] = {}

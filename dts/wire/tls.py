@@ -52,7 +52,7 @@ class Channel:
             self._tls.set_accept_state()
         else:
             self._tls.set_connect_state()
-        self.pump()
+        self._move()
 
     def send(self, kind: int, message: bytes) -> None:
         """A message; only when up."""
@@ -62,7 +62,7 @@ class Channel:
         """Any bytes at all."""
         if not self.closed:
             self._tls.sendall(data)
-            self.pump()
+            self._move()
 
     def export(self, context: bytes) -> bytes:
         """The session's secret."""
@@ -72,15 +72,18 @@ class Channel:
 
     def pump(self) -> list[tuple[int, bytes]]:
         """Move what can be moved; complete messages that came."""
+        self._move()
+        return self._messages()
+
+    def _move(self) -> None:
         if self.closed:
-            return []
+            return
         try:
             self._receive()
             self._handshake()
             self._flush()
         except (OSError, SSL.Error) as error:
             self.close(f"{type(error).__name__}: {error}")
-        return self._messages()
 
     def _receive(self) -> None:
         while True:
