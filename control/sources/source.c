@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/sources/source.h"
+
+/* A batch that the status has counted may be on its way for so long. */
+#define IN_FLIGHT_NS UINT64_C(2000000000)
+
+static uint64_t draw(uint64_t *state)
+{
+	uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+void source_init(struct source *s, const struct source_config *cfg)
+{
+	*s = (struct source){ .cfg = *cfg, .random = cfg->seed, .wait_ns = cfg->least_ns };
+}
+
+const char *source_state_name(enum source_state state)
+{
+	static const char *const names[] = { "down", "incomplete", "live", "polled" };
+
+	return names[state];
+}
+
+const char *source_reason_name(enum source_reason reason)
+{
+	static const char *const names[SOURCE_REASONS] = { "first", "gap", "restart", "reconnect",
+		"missed", "overflow", "segments", "period" };
+
+	return names[reason];
+}
+
+static bool has_listing(const struct source *s)
+{
+	return s->cfg.kind == SOURCE_LISTED;
+}
+
+/* The view is not to be believed before another listing. */
+static void suspect(struct source *s, enum source_reason why, uint64_t now_ns)
+{
+	s->resyncs[why]++;
+	s->reasons |= 1u << why;
+	if (s->listing)
+		s->dirty = true;
+	if (!has_listing(s))
+		return;
+	if (why != SOURCE_PERIOD && (s->state == SOURCE_LIVE || s->state == SOURCE_POLLED))
+		s->state = SOURCE_INCOMPLETE;
+	if (s->last_list_ns > 0 && now_ns < s->last_list_ns + s->wait_ns)
+		s->next_list_ns = s->last_list_ns + s->wait_ns;
+	else
+		s->next_list_ns = now_ns;
+}
+
+void source_connected(struct source *s, uint64_t now_ns)
+{
+	enum source_reason why = s->batches + s->listings > 0 ? SOURCE_RECONNECT : SOURCE_FIRST;
+
+	if (s->connected)
+		return;
+	s->connected = true;
+	s->state = SOURCE_INCOMPLETE;
+	s->next_status_ns = now_ns;
+	suspect(s, why, now_ns);
+}
+
+void source_disconnected(struct source *s, uint64_t now_ns)
+{
+	(void)now_ns;
+	s->connected = false;
+	s->state = SOURCE_DOWN;
+	s->have_base = false;
+	s->dirty = true;
+}
+
+enum source_action source_batch(struct source *s, uint64_t seq, uint64_t now_ns)
+{
+	bool first = !s->have_seq, back = !first && seq <= s->seq, gap;
+	uint64_t last = s->seq;
+
+	/* The one before the first must be what the status had counted when we began to list. */
+	gap = first ? s->have_base && seq > s->base + 1 : !back && seq > s->seq + 1;
+	s->have_seq = true;
+	s->seq = seq;
+	s->batches++;
+	s->missing_since_ns = 0;
+	if (back && seq == last && s->cfg.kind != SOURCE_LISTED) {
+		s->batches--;
+		return SOURCE_NOTHING; /* the end of a replay and the live stream overlap */
+	}
+	if (gap) {
+		s->gaps++;
+		s->lost += seq - (first ? s->base : last) - 1;
+	}
+	if (back || gap) {
+		if (gap && s->cfg.kind == SOURCE_REPLAYED) {
+			s->seq = last;
+			s->replay_from = last + 1;
+			return SOURCE_REPLAY;
+		}
+		suspect(s, back ? SOURCE_RESTART : SOURCE_GAP, now_ns);
+		s->have_base = false;
+		if (!has_listing(s)) {
+			s->complete_ns = now_ns;
+			s->state = SOURCE_LIVE;
+			return SOURCE_CLEAR;
+		}
+		return SOURCE_APPLY;
+	}
+	if (!has_listing(s) && s->state != SOURCE_LIVE) {
+		/* What an engine held before we came is told to nobody. */
+		bool again = (s->reasons & 1u << SOURCE_RECONNECT) != 0;
+
+		s->state = SOURCE_LIVE;
+		s->reasons = 0;
+		s->complete_ns = now_ns;
+		return again && s->cfg.kind == SOURCE_BARE ? SOURCE_CLEAR : SOURCE_APPLY;
+	}
+	if (s->state == SOURCE_LIVE)
+		s->complete_ns = now_ns;
+	return SOURCE_APPLY;
+}
+
+enum source_action source_replayed(struct source *s, uint64_t first, uint64_t held, uint64_t now_ns)
+{
+	bool whole = first <= s->replay_from;
+
+	s->seq = held;
+	if (!whole)
+		suspect(s, SOURCE_GAP, now_ns);
+	s->reasons = 0;
+	s->state = s->connected ? SOURCE_LIVE : SOURCE_DOWN;
+	s->complete_ns = now_ns;
+	return whole ? SOURCE_APPLY : SOURCE_CLEAR;
+}
+
+void source_overflow(struct source *s, uint64_t now_ns)
+{
+	suspect(s, SOURCE_OVERFLOW, now_ns);
+}
+
+void source_status_begin(struct source *s, uint64_t now_ns)
+{
+	s->next_status_ns = now_ns + s->cfg.status_ns;
+	s->asked_seq = s->have_seq ? s->seq : 0;
+}
+
+void source_status(struct source *s, bool enabled, uint64_t published, uint64_t now_ns)
+{
+	s->publisher_off = !enabled;
+	if (!enabled) {
+		s->have_base = s->have_seq = false;
+		if (s->state == SOURCE_LIVE)
+			s->state = SOURCE_POLLED;
+		return;
+	}
+	if (s->state == SOURCE_POLLED) { /* switched on again: what did we not hear? */
+		suspect(s, SOURCE_MISSED, now_ns);
+		return;
+	}
+	/* Batches may have come after the answer was given. */
+	if (published < s->asked_seq || (!s->have_seq && s->have_base && published < s->base)) {
+		suspect(s, SOURCE_RESTART, now_ns);
+		s->have_seq = false;
+		s->have_base = true;
+		s->base = published;
+		return;
+	}
+	if (!s->have_seq && !s->have_base) {
+		s->have_base = true;
+		s->base = published;
+	}
+	if (published <= (s->have_seq ? s->seq : s->base)) {
+		s->missing_since_ns = 0;
+		if (s->state == SOURCE_LIVE)
+			s->complete_ns = now_ns;
+		return;
+	}
+	/* More than we have: on its way, or lost with nothing after it to show the gap. */
+	if (s->missing_since_ns == 0) {
+		s->missing_since_ns = now_ns;
+	} else if (now_ns - s->missing_since_ns > IN_FLIGHT_NS) {
+		suspect(s, SOURCE_MISSED, now_ns);
+		s->missing_since_ns = 0;
+		s->have_seq = s->have_base = true;
+		s->seq = s->base = published;
+	}
+}
+
+void source_segments(struct source *s, uint64_t hash, uint64_t now_ns)
+{
+	if (s->have_segments && s->segments != hash)
+		suspect(s, SOURCE_SEGMENTS, now_ns);
+	s->have_segments = true;
+	s->segments = hash;
+}
+
+void source_listing_begin(struct source *s, uint64_t now_ns)
+{
+	s->listing = true;
+	s->dirty = false;
+	s->last_list_ns = now_ns;
+	s->reasons = 0;
+}
+
+void source_listing_end(struct source *s, bool ok, uint64_t began_ns, uint64_t now_ns)
+{
+	uint64_t every = s->publisher_off ? s->cfg.poll_ns : s->cfg.period_ns;
+
+	s->listing = false;
+	if (!ok) {
+		s->failed++;
+		s->next_list_ns = now_ns + s->wait_ns / 2 + draw(&s->random) % (s->wait_ns / 2 + 1);
+		s->wait_ns = s->wait_ns > every / 2 ? every : s->wait_ns * 2;
+		return;
+	}
+	s->listings++;
+	if (s->dirty || !s->connected) {
+		/* Lost more while listing: again, less often each time. */
+		s->wait_ns = s->wait_ns > every / 2 ? every : s->wait_ns * 2;
+		s->next_list_ns = now_ns + s->wait_ns;
+		return;
+	}
+	s->wait_ns = s->cfg.least_ns;
+	s->next_list_ns = now_ns + every + draw(&s->random) % (every / 2 + 1);
+	s->state = s->publisher_off ? SOURCE_POLLED : SOURCE_LIVE;
+	s->complete_ns = began_ns;
+}
+
+enum source_action source_tick(const struct source *s, uint64_t now_ns)
+{
+	if (!has_listing(s))
+		return SOURCE_NOTHING;
+	/* The status comes first: its count is what the first event is held against. */
+	if (now_ns >= s->next_status_ns)
+		return SOURCE_STATUS;
+	if (!s->listing && s->connected && now_ns >= s->next_list_ns)
+		return SOURCE_LIST;
+	return SOURCE_NOTHING;
+}
+
+bool source_is_complete(const struct source *s)
+{
+	return s->state == SOURCE_LIVE || s->state == SOURCE_POLLED;
+}
