@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import yaml
+
 from framework.context import get_ctx
 from framework.exception import ApplianceError
 from framework.testbed_model.netns_session import NetnsSession, run
@@ -32,6 +34,15 @@ DEVICE_DROPS = frozenset(("device_rx_missed", "device_rx_errors", "device_rx_no_
                           "device_tx_errors"))
 
 Counters = dict[str, int]
+
+
+def merge(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """base with what more says otherwise, mapping by mapping."""
+    out = dict(base)
+    for key, value in more.items():
+        old = out.get(key)
+        out[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return out
 
 
 def is_drop(name: str) -> bool:
@@ -64,6 +75,9 @@ class _Program:
     def _start(self, *argv: str) -> None:
         self._dir.mkdir(parents=True, exist_ok=True)
         err = self._dir / "err"
+        if err.exists() and err.stat().st_size > 0:
+            # Of a start before this one; kept for whoever looks for what went wrong.
+            err.rename(self._dir / f"err.{len(list(self._dir.glob('err.*'))) + 1}")
         err.write_bytes(b"")
         self._process = self._session.spawn(*argv, stdout=self._dir / "out", stderr=err)
 
@@ -158,45 +172,70 @@ class Master(_Program):
 class Edge(_Program):
     """strait-edge on the first wired port of a node."""
 
-    def __init__(self, master: Master, node: str) -> None:
-        """Nothing is started before the with block."""
+    def __init__(self, master: Master, node: str, **config: Any) -> None:
+        """Nothing is started before the with block. config: what edge.yaml shall say otherwise,
+        merged into it, as in Edge(master, "sut", cap="50Mbit", port={"dscp": 10})."""
         ctx = get_ctx()
+        self.node = node
         self._node = ctx.testbed.nodes[node]
         super().__init__(f"edge-{node}", self._node.session)
-        self._master = master
+        self._master, self._config = master, config
         self.port, self.tg_port = ctx.wire(node)
         self.mac, self.ip = self.port.mac, self.port.ip
         self.site = self._node.config.site
         self.mgmt_ip = self._node.mgmt_ip
+        self.edge = f"{self.site}1"
         self.pool = ctx.shm_dir / f"{self.site}.pool"
+        # For debug.capture_dir, debug.key_log and debug.socket, when config asks for them.
+        self.capture_dir = self._dir / "capture"
+        self.key_log = self._dir / "keys"
+        self.socket = ctx.shm_dir / f"{self.site}.sock"
+
+    def _fresh(self) -> None:
+        """Nothing of an earlier edge is left."""
+        for directory in (self._dir / "state", self.capture_dir):
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+        self.pool.unlink(missing_ok=True)
+        self.key_log.unlink(missing_ok=True)
 
     def _write_config(self) -> Path:
-        state = self._dir / "state"
-        shutil.rmtree(state, ignore_errors=True)
-        state.mkdir(parents=True)
-        self.pool.unlink(missing_ok=True)
-        pki, own = self._master.pki, f"{self.site}1"
+        pki, own = self._master.pki, self.edge
+        value = {
+            "site": self.site, "edge": own, "state_dir": str(self._dir / "state"),
+            "pools": [{"path": str(self.pool), "size": "64M", "create": True}],
+            "port": {
+                "device": self.port.config.vdev, "address": self.port.config.address,
+                "udp_port": DATA_PORT, "mtu": get_ctx().config.test_run.mtu},
+            "eal": {"memory": "192M"},
+            "control": {"listen": f"{self.mgmt_ip}:{EDGE_PORT}"},
+            "master": {"address": f"{self._node.master_ip}:{MASTER_PORT}"},
+            "tls": {"ca": f"{pki}/ca.pem", "cert": f"{pki}/{own}.pem", "key": f"{pki}/{own}.key"},
+            "cap": "200Mbit",
+        }
         config = self._dir / "edge.yaml"
-        config.write_text("\n".join([
-            f"site: {self.site}", f"edge: {own}", f"state_dir: {state}", "pools:",
-            f"  - path: {self.pool}", "    size: 64M", "    create: true", "port:",
-            f"  device: {self.port.config.vdev}", f"  address: {self.port.config.address}",
-            f"  udp_port: {DATA_PORT}", f"  mtu: {get_ctx().config.test_run.mtu}",
-            "eal:", "  memory: 192M", "control:",
-            f"  listen: {self._node.mgmt_ip}:{EDGE_PORT}", "master:",
-            f"  address: {self._node.master_ip}:{MASTER_PORT}", "tls:",
-            f"  ca: {pki}/ca.pem", f"  cert: {pki}/{own}.pem", f"  key: {pki}/{own}.key",
-            "cap: 200Mbit", ""]), "utf-8")
+        config.write_text(yaml.safe_dump(merge(value, self._config), sort_keys=False), "utf-8")
         return config
 
-    def __enter__(self) -> "Edge":
-        """Start, and wait until the master knows it and has a report of it."""
-        config = self._write_config()
-        self._start(self._binary("strait-edge"), "--config", str(config))
+    def kill(self) -> None:
+        """SIGKILL, as a crash; pool and state stay for start_again()."""
+        if self._process is not None:
+            process, self._process = self._process, None
+            self._session.kill(process)
+
+    def start_again(self) -> None:
+        """Start after kill() or stop(), with the pool and state of before."""
+        self._start(self._binary("strait-edge"), "--config", str(self._dir / "edge.yaml"))
         self._await_ready()
         if not poll_until(20, self._is_known):
             self.stop()
             raise ApplianceError(f"{self.name} does not reach the master")
+
+    def __enter__(self) -> "Edge":
+        """Start, and wait until the master knows it and has a report of it."""
+        self._fresh()
+        self._write_config()
+        self.start_again()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,

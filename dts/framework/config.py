@@ -61,6 +61,7 @@ class TestRunConfig:
     test_suites: list[str]
     func_traffic_generator: dict[str, str] = field(default_factory=lambda: {"type": "SCAPY"})
     peer_node: str = ""
+    more_nodes: list[str] = field(default_factory=list)
     mtu: int = 1500
     func: bool = True
     perf: bool = False
@@ -152,8 +153,9 @@ def _load_test_run(path: Path, nodes: dict[str, NodeConfig]) -> TestRunConfig:
             used.add(end)
         if link.tg_node != run.traffic_generator_node:
             raise ConfigurationError(f"{path}: {link.tg_node} is not the traffic generator")
-        if link.node not in (run.system_under_test_node, run.peer_node):
-            raise ConfigurationError(f"{path}: {link.node} is neither under test nor its peer")
+        if link.node not in (run.system_under_test_node, run.peer_node, *run.more_nodes):
+            raise ConfigurationError(
+                f"{path}: {link.node} is not under test, nor its peer, nor of more_nodes")
         if not ports[ends[0]].vdev or not ports[ends[0]].address or not nodes[link.node].site:
             raise ConfigurationError(f"{path}: {link.node} needs a site, its port vdev, address")
     if run.system_under_test_node not in [link.node for link in run.links]:

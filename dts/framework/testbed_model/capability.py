@@ -22,6 +22,7 @@ class Capability(Enum):
     SCAPY = "scapy"
     SHARED_MEMORY = "256 MiB of shared memory"
     TWO_LCORES = "two CPUs"
+    TSHARK = "tshark"
 
 
 class LinkTopology(Enum):
@@ -30,6 +31,7 @@ class LinkTopology(Enum):
     NO_LINK = 0
     ONE_LINK = 1
     TWO_LINKS = 2
+    THREE_LINKS = 3
 
 
 def _probe_root() -> str:
@@ -74,6 +76,10 @@ def _probe_lcores() -> str:
     return "" if len(os.sched_getaffinity(0)) >= 2 else "needs two CPUs"
 
 
+def _probe_tshark() -> str:
+    return "" if shutil.which("tshark") else "tshark is not installed"
+
+
 PROBES: dict[Capability, Callable[[], str]] = {
     Capability.ROOT: _probe_root,
     Capability.NETNS: _probe_netns,
@@ -81,6 +87,7 @@ PROBES: dict[Capability, Callable[[], str]] = {
     Capability.SCAPY: _probe_scapy,
     Capability.SHARED_MEMORY: _probe_shared_memory,
     Capability.TWO_LCORES: _probe_lcores,
+    Capability.TSHARK: _probe_tshark,
 }
 # Without these there is no testbed at all.
 TESTBED = (Capability.ROOT, Capability.NETNS, Capability.ETHTOOL, Capability.SCAPY,

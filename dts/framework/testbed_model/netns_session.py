@@ -112,6 +112,13 @@ class NetnsSession:
             self._processes.remove(process)
         return status
 
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """SIGKILL, by pid; reaped."""
+        process.kill()
+        process.wait()
+        if process in self._processes:
+            self._processes.remove(process)
+
     def close(self) -> None:
         """Kill what still runs and delete the namespace, with its interfaces."""
         for process in self._processes:

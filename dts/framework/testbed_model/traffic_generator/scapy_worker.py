@@ -4,15 +4,19 @@
 Speaks JSON lines on stdin and stdout, packets in base64:
 
     {"op": "send", "port": P, "packets": [B64, ..], "gap_us": N}  ->  {"sent": N}
-    {"op": "flush"}                                               ->  {"discarded": N}
-    {"op": "take"}                          ->  {"packets": [{"port": P, "time": T, "data": B64}]}
+    {"op": "flush", "keep": BYTES}                                ->  {"discarded": N}
+    {"op": "take"}                          ->  {"packets": [[PORT, TIME, SIZE, B64], ..]}
+    {"op": "missed"}                                              ->  {"missed": N}
     {"op": "quit"}                                                ->  {}
 
 or {"error": TEXT}. `take` answers with what came in since the last flush or take, in the order of
-arrival. Arguments are PORT=INTERFACE. The sockets are open before `{"ready": ..}` is said."""
+arrival, times being the kernel's. Arguments are PORT=INTERFACE. The sockets are open before
+`{"ready": ..}` is said."""
 import base64
 import json
 import select
+import socket
+import struct
 import sys
 import threading
 import time
@@ -20,6 +24,12 @@ from typing import Any
 
 import scapy.layers.l2  # noqa: F401 - tells L2Socket what Ethernet is
 from scapy.arch.linux import L2Socket
+
+# For a second of 200 Mbit/s while nobody reads; it takes root, which we are.
+RECEIVE_BUFFER = 64 << 20
+SO_RCVBUFFORCE = 33
+SOL_PACKET = 263
+PACKET_STATISTICS = 6
 
 
 class Sniffer(threading.Thread):
@@ -31,7 +41,11 @@ class Sniffer(threading.Thread):
         super().__init__(daemon=True)
         self._ports = {s.ins.fileno(): (port, s) for port, s in sockets.items()}
         self._lock = threading.Lock()
-        self._packets: list[tuple[str, float, bytes]] = []
+        self._packets: list[tuple[str, float, int, bytes]] = []
+        self._missed = 0
+        self._keep = 65536
+        for _, sock in self._ports.values():
+            sock.ins.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER)
 
     def run(self) -> None:
         """Until the process ends."""
@@ -43,14 +57,28 @@ class Sniffer(threading.Thread):
                 port, sock = self._ports[fd]
                 _, data, stamp = sock.recv_raw(65536)
                 if data is not None:
+                    packet = (port, float(stamp or time.time()), len(data), data[:self._keep])
                     with self._lock:
-                        self._packets.append((port, float(stamp or time.time()), data))
+                        self._packets.append(packet)
 
-    def take(self) -> list[tuple[str, float, bytes]]:
+    def take(self) -> list[tuple[str, float, int, bytes]]:
         """What came since the last call."""
         with self._lock:
             packets, self._packets = self._packets, []
         return packets
+
+    def flush(self, keep: int) -> int:
+        """Forget; how many packets that were."""
+        self._keep = keep
+        return len(self.take())
+
+    def missed(self) -> int:
+        """What the kernel had no room for, in total."""
+        for _, sock in self._ports.values():
+            # Reading resets it.
+            stats = sock.ins.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
+            self._missed += struct.unpack("II", stats)[1]
+        return self._missed
 
 
 def send(sock: Any, packets: list[str], gap_us: int) -> int:
@@ -60,6 +88,22 @@ def send(sock: Any, packets: list[str], gap_us: int) -> int:
         if gap_us:
             time.sleep(gap_us / 1e6)
     return len(packets)
+
+
+def serve(request: dict[str, Any], sockets: dict[str, Any], sniffer: Sniffer) -> dict[str, Any]:
+    """One request's answer."""
+    match request["op"]:
+        case "send":
+            sock = sockets[request["port"]]
+            return {"sent": send(sock, request["packets"], request.get("gap_us", 0))}
+        case "flush":
+            return {"discarded": sniffer.flush(request.get("keep", 65536))}
+        case "take":
+            return {"packets": [[port, stamp, size, base64.b64encode(data).decode()]
+                                for port, stamp, size, data in sniffer.take()]}
+        case "missed":
+            return {"missed": sniffer.missed()}
+    return {"error": f"unknown op {request['op']}"}
 
 
 def main() -> None:
@@ -73,20 +117,10 @@ def main() -> None:
         answer: dict[str, Any]
         try:
             request = json.loads(line)
-            if request["op"] == "send":
-                sock = sockets[request["port"]]
-                answer = {"sent": send(sock, request["packets"], request.get("gap_us", 0))}
-            elif request["op"] == "flush":
-                answer = {"discarded": len(sniffer.take())}
-            elif request["op"] == "take":
-                answer = {"packets": [
-                    {"port": port, "time": stamp, "data": base64.b64encode(data).decode()}
-                    for port, stamp, data in sniffer.take()]}
-            elif request["op"] == "quit":
+            if request["op"] == "quit":
                 print("{}", flush=True)
                 return
-            else:
-                answer = {"error": f"unknown op {request['op']}"}
+            answer = serve(request, sockets, sniffer)
         except (OSError, KeyError, ValueError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)
