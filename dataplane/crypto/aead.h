@@ -19,6 +19,14 @@ enum { AEAD_STATE_BYTES = 4096 };
 
 struct aead;
 
+/** One packet of several to seal. */
+struct aead_job {
+	uint8_t iv[12];
+	uint32_t len;
+	const uint8_t *aad, *src;
+	uint8_t *dst, *tag;
+};
+
 struct aead_ops {
 	const char *name;
 	/**
@@ -33,6 +41,11 @@ struct aead_ops {
 	/** 0, or -EBADMSG: dst then holds garbage that must not be used. */
 	int (*open)(struct aead *a, const uint8_t *iv, const uint8_t *aad, size_t aad_len,
 		const uint8_t *src, size_t len, const uint8_t *tag, uint8_t *dst);
+	/**
+	 * The same as seal() for each job, all with aad_len bytes of AAD. NULL where packets together
+	 * are no cheaper than one by one, which lets the caller do other work between them.
+	 */
+	void (*seal_many)(struct aead *a, const struct aead_job *jobs, uint32_t n, size_t aad_len);
 };
 
 struct aead {

@@ -5,7 +5,9 @@
 
 #include <strait/wire.h>
 
+#include <endian.h>
 #include <stdbool.h>
+#include <string.h>
 
 /*
  * Key schedule: from the session secret (TLS 1.3 exporter, RFC 8446 section 7.5) to packet keys.
@@ -76,8 +78,10 @@ void key_rx_fini(struct key_rx *k);
 static inline void key_nonce(const uint8_t iv[STRAIT_IV_BYTES], uint64_t packet_number,
 	uint8_t nonce[STRAIT_IV_BYTES])
 {
-	for (int i = 0; i < 4; i++)
-		nonce[i] = iv[i];
-	for (int i = 0; i < 8; i++)
-		nonce[4 + i] = iv[4 + i] ^ (uint8_t)(packet_number >> (56 - 8 * i));
+	uint64_t low;
+
+	memcpy(nonce, iv, 4);
+	memcpy(&low, iv + 4, sizeof(low));
+	low ^= htobe64(packet_number);
+	memcpy(nonce + 4, &low, sizeof(low));
 }

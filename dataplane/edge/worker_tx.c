@@ -138,27 +138,41 @@ static void drip(struct worker *w, struct worker_slot *s)
 	rte_pktmbuf_free(m);
 }
 
+static void unused(struct worker *w, struct rte_mbuf *m)
+{
+	if (w->spare_count < WORKER_SPARE_MAX)
+		w->spare[w->spare_count++] = m;
+	else
+		rte_pktmbuf_free(m);
+}
+
 static unsigned int send_session(struct worker *w, struct worker_slot *s)
 {
 	struct session *session = atomic_load_explicit(&s->session, memory_order_relaxed);
 	size_t room = w->port->cfg.mtu - NET_IPV4_BYTES - NET_UDP_BYTES;
 	bool hw = w->port->hw_tx_checksum;
-	unsigned int sent = 0;
+	struct session_packet packets[WORKER_TX_BATCH];
+	struct rte_mbuf *bufs[WORKER_TX_BATCH];
+	unsigned int sent = 0, n = WORKER_OUT_MAX - w->out_count;
 
-	while (sent < WORKER_TX_BATCH && w->out_count < WORKER_OUT_MAX) {
-		struct rte_mbuf *m = worker_buffer(w);
-		uint8_t *frame;
-		size_t len;
-
-		if (m == NULL)
-			break;
-		frame = rte_pktmbuf_mtod(m, uint8_t *);
-		len = session_send(session, w->now_ns, frame + NET_HEADERS_BYTES, room);
-		if (len == 0) {
-			/* There is a place for it: it came from there or the array is empty. */
-			w->spare[w->spare_count++] = m;
+	if (n > WORKER_TX_BATCH)
+		n = WORKER_TX_BATCH;
+	for (unsigned int i = 0; i < n; i++) {
+		bufs[i] = worker_buffer(w);
+		if (bufs[i] == NULL) {
+			n = i;
 			break;
 		}
+		packets[i].buf = rte_pktmbuf_mtod(bufs[i], uint8_t *) + NET_HEADERS_BYTES;
+	}
+	sent = session_send_burst(session, w->now_ns, packets, n, room);
+	for (unsigned int i = sent; i < n; i++)
+		unused(w, bufs[i]);
+	for (unsigned int i = 0; i < sent; i++) {
+		struct rte_mbuf *m = bufs[i];
+		uint8_t *frame = rte_pktmbuf_mtod(m, uint8_t *);
+		size_t len = packets[i].len;
+
 		len = net_header_write(&s->header, frame, len,
 			hw ? NET_UDP_SUM_PSEUDO : NET_UDP_SUM_FULL);
 		m->data_len = (uint16_t)len;
@@ -169,7 +183,6 @@ static unsigned int send_session(struct worker *w, struct worker_slot *s)
 			m->l3_len = NET_IPV4_BYTES;
 		}
 		w->out[w->out_count++] = m;
-		sent++;
 	}
 	if (sent > 0)
 		s->active = true;

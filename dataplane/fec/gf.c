@@ -41,10 +41,10 @@ static void make_tables(void)
 #endif
 }
 
-uint8_t gf_inverse(uint8_t a)
+const uint8_t *gf_inverses(void)
 {
 	pthread_once(&tables_once, make_tables);
-	return inverse[a];
+	return inverse;
 }
 
 bool gf_is_wide(void)

@@ -30,5 +30,5 @@ bool gf_is_wide(void);
 void gf_sum(uint32_t rows, uint32_t n, size_t len, const uint8_t *coefficient,
 	const uint8_t *const *src, uint8_t *const *dst, bool add);
 
-/** 1 / a; 0 for 0. */
-uint8_t gf_inverse(uint8_t a);
+/** 1 / a by a; 0 for 0. */
+const uint8_t *gf_inverses(void);

@@ -25,9 +25,9 @@ static uint8_t product(uint8_t a, uint8_t b)
 static void inverses_are_inverse(void **state)
 {
 	(void)state;
-	assert_int_equal(gf_inverse(0), 0);
+	assert_int_equal(gf_inverses()[0], 0);
 	for (unsigned a = 1; a < 256; a++)
-		assert_int_equal(product((uint8_t)a, gf_inverse((uint8_t)a)), 1);
+		assert_int_equal(product((uint8_t)a, gf_inverses()[a]), 1);
 }
 
 static void sums_agree_with_plain_arithmetic(void **state)

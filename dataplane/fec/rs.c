@@ -22,7 +22,7 @@ void rs_init(struct rs *rs)
 
 uint8_t rs_coefficient(uint32_t esi, uint32_t j)
 {
-	return gf_inverse((uint8_t)(esi ^ j));
+	return gf_inverses()[(uint8_t)(esi ^ j)];
 }
 
 static bool is_valid(uint32_t k, uint32_t first, uint32_t rows, size_t len)
@@ -54,11 +54,12 @@ static bool is_present(const uint64_t *present, uint32_t j)
 static void wide_add(const uint8_t *esi, uint32_t rows, size_t len, const uint8_t *column,
 	uint32_t n, const uint8_t *const *src, uint8_t *const *dst, bool add)
 {
+	const uint8_t *inverses = gf_inverses();
 	uint8_t c[GF_SOURCES_MAX * RS_BATCH_ROWS];
 
 	for (uint32_t j = 0; j < n; j++)
 		for (uint32_t r = 0; r < rows; r++)
-			c[j * rows + r] = rs_coefficient(esi[r], column[j]);
+			c[j * rows + r] = inverses[esi[r] ^ column[j]];
 	gf_sum(rows, n, len, c, src, dst, add);
 }
 
@@ -145,14 +146,13 @@ static void invert_cauchy(const uint8_t *esi, const uint8_t *column, uint32_t e,
 
 	for (uint32_t j = 0; j < e; j++)
 		u[j] = gf_mul(product_of_sums(esi[j], column, e),
-			gf_inverse(product_of_sums(esi[j], esi, e)));
+			gf_inv(product_of_sums(esi[j], esi, e)));
 	for (uint32_t i = 0; i < e; i++) {
 		uint8_t v = gf_mul(product_of_sums(column[i], esi, e),
-			gf_inverse(product_of_sums(column[i], column, e)));
+			gf_inv(product_of_sums(column[i], column, e)));
 
 		for (uint32_t j = 0; j < e; j++)
-			inverse[i * e + j] =
-				gf_mul(gf_mul(u[j], v), gf_inverse(esi[j] ^ column[i]));
+			inverse[i * e + j] = gf_mul(gf_mul(u[j], v), gf_inv(esi[j] ^ column[i]));
 	}
 }
 

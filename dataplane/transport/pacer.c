@@ -123,3 +123,17 @@ void pacer_take(struct pacer *p, uint64_t now_ns, uint32_t line_bytes)
 	clip_credit(p, now_ns);
 	set_next(p, next_q32(p) + (time_q32)p->byte_q32 * line_bytes);
 }
+
+uint32_t pacer_count(const struct pacer *p, uint64_t now_ns, uint32_t line_bytes, uint32_t most)
+{
+	struct pacer q = *p;
+	time_q32 next, cost = (time_q32)p->byte_q32 * line_bytes;
+	uint32_t n = 0;
+
+	if (p->rate_bps == 0)
+		return most;
+	clip_credit(&q, now_ns);
+	for (next = next_q32(&q); n < most && next <= (time_q32)now_ns << 32; n++)
+		next += cost;
+	return n;
+}

@@ -34,3 +34,6 @@ uint64_t pacer_next_ns(const struct pacer *p);
 
 /** Account a packet of line_bytes leaving at now_ns. */
 void pacer_take(struct pacer *p, uint64_t now_ns, uint32_t line_bytes);
+
+/** How many packets of line_bytes each, at most `most`, may be sent now. */
+uint32_t pacer_count(const struct pacer *p, uint64_t now_ns, uint32_t line_bytes, uint32_t most);

@@ -7,14 +7,7 @@
 
 void packet_header_encode(const struct packet_header *h, uint8_t out[STRAIT_HEADER_BYTES])
 {
-	out[STRAIT_OFF_VERSION_TYPE] = (uint8_t)(STRAIT_WIRE_VERSION << 4 | (h->type & 15));
-	out[STRAIT_OFF_QUEUE] = h->queue;
-	out[STRAIT_OFF_FLAGS] = h->flags;
-	out[STRAIT_OFF_ESI] = h->esi;
-	put_be32(out + STRAIT_OFF_SESSION, h->session);
-	put_be64(out + STRAIT_OFF_PACKET_NUMBER, h->packet_number);
-	put_be32(out + STRAIT_OFF_TRANSFER, h->transfer);
-	put_be32(out + STRAIT_OFF_BLOCK, h->block);
+	packet_header_put(h, out);
 }
 
 int packet_header_decode(const uint8_t *packet, size_t len, struct packet_header *h)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "dataplane/transport/bytes.h"
+
 #include <strait/wire.h>
 
 #include <stddef.h>
@@ -19,6 +21,20 @@ struct packet_header {
 	uint32_t transfer;
 	uint32_t block;
 };
+
+/** The same, to be inlined where packets are made in bursts. */
+static inline void packet_header_put(const struct packet_header *h,
+	uint8_t out[STRAIT_HEADER_BYTES])
+{
+	out[STRAIT_OFF_VERSION_TYPE] = (uint8_t)(STRAIT_WIRE_VERSION << 4 | (h->type & 15));
+	out[STRAIT_OFF_QUEUE] = h->queue;
+	out[STRAIT_OFF_FLAGS] = h->flags;
+	out[STRAIT_OFF_ESI] = h->esi;
+	put_be32(out + STRAIT_OFF_SESSION, h->session);
+	put_be64(out + STRAIT_OFF_PACKET_NUMBER, h->packet_number);
+	put_be32(out + STRAIT_OFF_TRANSFER, h->transfer);
+	put_be32(out + STRAIT_OFF_BLOCK, h->block);
+}
 
 void packet_header_encode(const struct packet_header *h, uint8_t out[STRAIT_HEADER_BYTES]);
 

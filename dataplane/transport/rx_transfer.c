@@ -2,6 +2,7 @@
 #include "dataplane/transport/rx_transfer.h"
 
 #include "dataplane/fec/digest.h"
+#include "dataplane/transport/bits.h"
 #include "dataplane/transport/rx_resume.h"
 #include "dataplane/transport/span.h"
 
@@ -110,8 +111,7 @@ bool rx_block_is_placed(struct rx_transfer *t, uint32_t block)
 
 static uint32_t present_count(const struct rx_block *b)
 {
-	return (uint32_t)(__builtin_popcountll(b->present[0]) +
-		__builtin_popcountll(b->present[1]));
+	return bits_count(b->present[0]) + bits_count(b->present[1]);
 }
 
 bool rx_block_is_full(const struct rx_block *b, uint32_t k)

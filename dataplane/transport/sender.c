@@ -184,6 +184,12 @@ static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream
 	}
 	st->group_count = n;
 	st->group_esi = st->group_at = 0;
+	st->group_most = 0;
+	for (uint32_t i = st->group_first; i < st->group_first + n; i++) {
+		uint32_t symbols = partition_k(&st->part, i) + st->blocks[i].planned;
+
+		st->group_most = symbols > st->group_most ? symbols : st->group_most;
+	}
 	return true;
 }
 
@@ -234,8 +240,7 @@ static const uint8_t *row_bytes(struct session *s, struct tx_transfer *t, uint8_
 	struct tx_stream *st = &t->stream[stream];
 	struct row_cache *c = &s->tx.cache[block % ROW_CACHE_BLOCKS];
 	size_t symbol = st->part.symbol_bytes;
-	uint8_t *at = s->tx.cache_bytes +
-		(size_t)(block % ROW_CACHE_BLOCKS) * RS_BATCH_ROWS * s->cfg.symbol_bytes;
+	uint8_t *at = rows_at(s, block);
 	const uint8_t *src[STRAIT_BLOCK_SYMBOLS_MAX];
 	uint32_t k = partition_k(&st->part, block);
 	uint8_t *dst[RS_BATCH_ROWS];
@@ -262,6 +267,7 @@ static const uint8_t *row_bytes(struct session *s, struct tx_transfer *t, uint8_
 	c->stream = stream;
 	c->first = (uint8_t)row;
 	c->rows = (uint8_t)batch;
+	c->growing = 0;
 	return at;
 }
 
@@ -355,44 +361,27 @@ static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stre
 static size_t group_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf)
 {
 	struct tx_stream *st = &t->stream[stream];
-	uint32_t most = 0;
+	uint32_t block, esi;
+	size_t len;
 
-	for (uint32_t i = 0; i < st->group_count; i++) {
-		uint32_t block = st->group_first + i;
-		uint32_t n = partition_k(&st->part, block) + st->blocks[block].planned;
+	while (group_next(t, stream, &block, &esi)) {
+		struct tx_block *b = &st->blocks[block];
+		uint32_t k = partition_k(&st->part, block);
 
-		most = n > most ? n : most;
-	}
-	for (; st->group_esi < most; st->group_esi++, st->group_at = 0) {
-		while (st->group_at < st->group_count) {
-			uint32_t block = st->group_first + st->group_at++, esi = st->group_esi;
-			struct tx_block *b = &st->blocks[block];
-			uint32_t k = partition_k(&st->part, block);
-			uint8_t flags = esi + 1 == k + b->planned ? STRAIT_FLAG_END_OF_BLOCK : 0;
-			size_t len;
-
-			if (b->flags & TX_BLOCK_DONE || esi >= k + b->planned)
-				continue;
-			if (stream == STRAIT_STREAM_OBJECTS && !tx_block_is_settled(t, block))
-				continue; /* queued for repair when the receiver answers */
-			if (esi >= k) {
-				len = row_send(s, t, stream, block, k + b->planned - esi, flags,
-					buf);
-				if (len != 0)
-					return len;
-				continue;
-			}
-			if ((b->acked[esi / 64] | b->flying[esi / 64]) >> (esi % 64) & 1)
-				continue;
-			COUNT(s, tx_source);
-			return source_send(s, t, stream, block, esi, flags, buf);
+		if (esi >= k) {
+			len = row_send(s, t, stream, block, k + b->planned - esi,
+				esi + 1 == k + b->planned ? STRAIT_FLAG_END_OF_BLOCK : 0, buf);
+		} else {
+			len = run_send(s, t, stream, block, esi, buf);
 		}
+		if (len != 0)
+			return len;
 	}
 	/* Losses known by now were left to the planned rows; see what those did not cover. */
 	for (uint32_t i = 0; i < st->group_count; i++) {
-		uint32_t block = st->group_first + i;
-		struct tx_block *b = &st->blocks[block];
+		struct tx_block *b = &st->blocks[st->group_first + i];
 
+		block = st->group_first + i;
 		if (!(b->flags & TX_BLOCK_DONE) &&
 			tx_block_deficit(b, partition_k(&st->part, block)) > 0)
 			sender_block_repair(s, t, stream, block);
@@ -504,7 +493,7 @@ size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
 			len = stream_send(s, t, STRAIT_STREAM_OBJECTS, buf);
 		if (len == 0)
 			continue;
-		turn_take(s, i, len);
+		turn_take(s, i, len + x->more_bytes);
 		return len;
 	}
 	x->idle = true;

@@ -92,6 +92,48 @@ struct sent_packet *sentlog_add(struct sentlog *l, uint64_t pn, bool tracked)
 	return &l->ring[i];
 }
 
+/* Bits of a 64-bit word that lie in orders [first, last], for the word holding order `at`. */
+static uint64_t word_mask(uint64_t at, uint64_t first, uint64_t last)
+{
+	uint64_t base = at & ~UINT64_C(63);
+	uint64_t m = ~UINT64_C(0);
+
+	if (first > base)
+		m &= ~UINT64_C(0) << (first - base);
+	if (last < base + 63)
+		m &= ~UINT64_C(0) >> (63 - (last - base));
+	return m;
+}
+
+uint64_t sentlog_add_run(struct sentlog *l, uint64_t pn, uint32_t n, sentlog_cb cb, void *ctx)
+{
+	uint64_t first = l->next, last = first + n - 1;
+
+	for (uint64_t at = first & ~UINT64_C(63); at <= last; at += 64) {
+		uint32_t w = (at & l->mask) / 64;
+		uint64_t mask = word_mask(at, first, last), hit = l->out[w] & mask;
+
+		for (; hit != 0; hit &= hit - 1) {
+			uint32_t i = w * 64 + (uint32_t)__builtin_ctzll(hit);
+
+			bit_clear(l->out, i);
+			l->n_out--;
+			cb(ctx, &l->ring[i], true);
+		}
+		l->out[w] |= mask;
+		l->lost[w] &= ~mask;
+	}
+	if (pn != expected_pn(l)) {
+		struct sentlog_jump *j = &l->jumps[l->n_jumps++ % SENTLOG_JUMPS];
+
+		j->pn = pn;
+		j->order = first;
+	}
+	l->n_out += n;
+	l->next += n;
+	return first;
+}
+
 /* Orders of the packet numbers [low, high] within one run between jumps; false when there are
  * none. */
 static bool run_orders(const struct sentlog *l, unsigned int jump, uint64_t low, uint64_t high,
@@ -129,19 +171,6 @@ const struct sent_packet *sentlog_find(const struct sentlog *l, uint64_t pn)
 		if (run_orders(l, j, pn, pn, &first, &last))
 			return &l->ring[first & l->mask];
 	return NULL;
-}
-
-/* Bits of a 64-bit word that lie in orders [first, last], for the word holding order `at`. */
-static uint64_t word_mask(uint64_t at, uint64_t first, uint64_t last)
-{
-	uint64_t base = at & ~UINT64_C(63);
-	uint64_t m = ~UINT64_C(0);
-
-	if (first > base)
-		m &= ~UINT64_C(0) << (first - base);
-	if (last < base + 63)
-		m &= ~UINT64_C(0) >> (63 - (last - base));
-	return m;
 }
 
 static uint64_t ack_orders(struct sentlog *l, uint64_t first, uint64_t last, sentlog_cb cb,

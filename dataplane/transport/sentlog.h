@@ -73,6 +73,17 @@ void sentlog_make_room(struct sentlog *l, sentlog_cb cb, void *ctx);
  */
 struct sent_packet *sentlog_add(struct sentlog *l, uint64_t pn, bool tracked);
 
+/**
+ * The same for n <= 64 consecutive numbers from pn on, all tracked, room made: the order of the
+ * first. Their entries are sentlog_at(l, order + i).
+ */
+uint64_t sentlog_add_run(struct sentlog *l, uint64_t pn, uint32_t n, sentlog_cb cb, void *ctx);
+
+static inline struct sent_packet *sentlog_at(struct sentlog *l, uint64_t order)
+{
+	return &l->ring[order & l->mask];
+}
+
 /** The entry of pn when it is still remembered, else NULL. */
 const struct sent_packet *sentlog_find(const struct sentlog *l, uint64_t pn);
 

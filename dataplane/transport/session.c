@@ -107,6 +107,47 @@ size_t session_send(struct session *s, uint64_t now_ns, uint8_t *buf, size_t cap
 	return len;
 }
 
+unsigned int session_send_burst(struct session *s, uint64_t now_ns, struct session_packet *p,
+	unsigned int n, size_t cap)
+{
+	const uint32_t full = s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES;
+	unsigned int done = 0;
+
+	clock_advance(s, now_ns);
+	if (cap < full)
+		return 0;
+	while (done < n && !s->dead) {
+		struct session_packet *first = &p[done];
+		unsigned int made;
+
+		feedback_timer(s);
+		if (pacer_next_ns(&s->pacer) > now_ns || numbers_left(s) == 0)
+			break;
+		generation_roll(s);
+		s->tx.more = first + 1;
+		first->len = control_send(s, first->buf, cap);
+		if (first->len == 0) {
+			/* The first is allowed, so at least one is. */
+			s->tx.more_room = pacer_count(&s->pacer, now_ns,
+						  full + STRAIT_LINE_OVERHEAD_BYTES, n - done) -
+				1;
+			first->len = sender_send(s, first->buf, cap);
+			s->tx.more_room = 0;
+		}
+		if (first->len == 0)
+			break;
+		made = (unsigned int)(s->tx.more - first);
+		COUNT_ADD(s, tx_packets, made);
+		COUNT_ADD(s, tx_bytes, first->len + s->tx.more_bytes);
+		pacer_take(&s->pacer, now_ns,
+			(uint32_t)(first->len + s->tx.more_bytes) +
+				made * STRAIT_LINE_OVERHEAD_BYTES);
+		s->tx.more_bytes = 0;
+		done += made;
+	}
+	return done;
+}
+
 static uint64_t min_u64(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;

@@ -42,6 +42,7 @@
 enum {
 	SESSION_TRANSFERS_MAX = 64, /* live transfers a direction */
 	SESSION_RESUME_BYTES = 256, /* resume area an object needs: have state and layout */
+	SESSION_BURST_MAX = 16,     /* packets of one session_send_burst(): a burst of the pacer */
 };
 
 struct tx_transfer; /* sender side of a transfer, see transfer.h */
@@ -135,6 +136,18 @@ int session_recv(struct session *s, uint64_t now_ns, const uint8_t *packet, size
 /** The next datagram to send now, written to buf. 0: nothing, or the pacer says later. cap >=
  * symbol + 40. */
 size_t session_send(struct session *s, uint64_t now_ns, uint8_t *buf, size_t cap);
+
+struct session_packet {
+	uint8_t *buf;
+	size_t len;
+};
+
+/**
+ * The next datagrams to send now, up to n of them into p[].buf of cap bytes each, as by repeated
+ * calls of session_send() at one moment, but cheaper. How many; p[].len of those is set.
+ */
+unsigned int session_send_burst(struct session *s, uint64_t now_ns, struct session_packet *p,
+	unsigned int n, size_t cap);
 
 /** When session_send() may have something to send again; <= now_ns: at once; UINT64_MAX: not by
  * itself. */

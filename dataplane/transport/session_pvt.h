@@ -22,6 +22,7 @@
  *   session.c   demultiplexing of datagrams, sealing, timers, events; session_create.c makes it
  *   control.c   which control frames are due; writing them; reading them
  *   sender.c    what data packet goes next: manifest, repair, new source symbols, proactive rows
+ *   sender_run.c   source symbols in bursts, and rows that grow beside them
  *   feedback.c  what reports mean: acknowledgments, loss, RTT, repair by cost
  *   receiver.c  where an authentic symbol goes: place, scratch, row store; decoding
  *   receiver_transfer.c, sender_transfer.c   the life of a transfer at either end
@@ -50,6 +51,7 @@ enum {
 struct row_cache {
 	uint32_t transfer, block;
 	uint8_t stream, first, rows;
+	uint8_t growing, folded; /* rows being made; source symbols in them so far */
 };
 
 struct sender {
@@ -64,6 +66,11 @@ struct sender {
 	struct row_cache cache[ROW_CACHE_BLOCKS];
 	uint8_t *cache_bytes;  /* ROW_CACHE_BLOCKS x RS_BATCH_ROWS symbols */
 	uint8_t *gather_bytes; /* STRAIT_BLOCK_SYMBOLS_MAX symbols */
+
+	/* Of the burst being filled: packets that may follow the one asked for, and what they took. */
+	struct session_packet *more;
+	uint32_t more_room;
+	size_t more_bytes;
 
 	struct rtt rtt;
 	struct rate rate;
@@ -239,6 +246,21 @@ bool sender_is_drained(const struct tx_transfer *t);
 void sender_charge(struct session *s, struct tx_transfer *t, uint64_t bytes, uint32_t objects);
 /** Line rate as packets in one round trip. */
 uint64_t sender_bdp_packets(const struct session *s);
+
+/* sender_run.c */
+/**
+ * Send source symbol esi of the block, and up to more_room of the group's next ones into the other
+ * buffers of the burst. The first packet's length.
+ */
+size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi, uint8_t *buf);
+/** Step to the group's next planned symbol. false: it has no more. */
+bool group_next(struct tx_transfer *t, uint8_t stream, uint32_t *block, uint32_t *esi);
+/** Symbol esi of a block with planned rows is due or was passed: its rows grow. */
+void rows_fold(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi);
+/** Where the cached rows of a block lie. */
+uint8_t *rows_at(const struct session *s, uint32_t block);
 
 /* feedback.c */
 /** A packet is lost: sentlog callback, ctx is the session. */

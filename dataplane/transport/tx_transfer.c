@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/transport/tx_transfer.h"
 
+#include "dataplane/transport/bits.h"
 #include "dataplane/transport/span.h"
 
 #include <string.h>
 
 static int count(const uint64_t bits[2])
 {
-	return __builtin_popcountll(bits[0]) + __builtin_popcountll(bits[1]);
+	return (int)(bits_count(bits[0]) + bits_count(bits[1]));
 }
 
 int tx_block_deficit(const struct tx_block *b, uint32_t k)
@@ -22,11 +23,13 @@ int tx_block_deficit(const struct tx_block *b, uint32_t k)
 
 bool tx_block_is_covered(const struct tx_block *b, uint32_t k)
 {
-	int have = count(b->acked);
+	const uint64_t most = ~UINT64_C(0);
 
-	if (!(b->flags & TX_BLOCK_NO_ROWS))
-		have += b->rows_acked;
-	return have >= (int)k;
+	/* Asked for every acknowledged packet: most often without counting. */
+	if (b->rows_acked == 0 || b->flags & TX_BLOCK_NO_ROWS)
+		return k <= 64 ? (~b->acked[0] & most >> (64 - k)) == 0
+			       : b->acked[0] == most && (~b->acked[1] & most >> (128 - k)) == 0;
+	return count(b->acked) + b->rows_acked >= (int)k;
 }
 
 int tx_block_lost_symbol(const struct tx_block *b, uint32_t k)
@@ -63,6 +66,19 @@ bool tx_block_is_readable(struct tx_transfer *t, uint32_t block)
 
 	tx_block_objects(t, block, &first, &last);
 	for (uint32_t i = first; i <= last; i++)
+		if (t->object[i].data == NULL)
+			return false;
+	return true;
+}
+
+bool tx_symbols_are_readable(struct tx_transfer *t, uint32_t block, uint32_t esi, uint32_t n)
+{
+	struct tx_stream *s = &t->stream[STRAIT_STREAM_OBJECTS];
+	uint64_t at = partition_offset(&s->part, block, esi);
+	uint64_t end = at + (uint64_t)n * s->part.symbol_bytes;
+	uint32_t i = span_find(t->offsets, t->objects, at, &s->hint);
+
+	for (; i < t->objects && t->offsets[i] < end; i++)
 		if (t->object[i].data == NULL)
 			return false;
 	return true;

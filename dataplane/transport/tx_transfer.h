@@ -56,6 +56,7 @@ struct tx_stream {
 	/* First transmission walks groups of interleaved blocks. */
 	uint32_t group_first, group_count; /* count 0: the next group starts at group_first */
 	uint32_t group_esi, group_at;
+	uint32_t group_most; /* symbols and rows of the group's largest block */
 	uint32_t blocks_done;
 	uint32_t have_floor; /* HAVE said that all blocks below are complete */
 	uint64_t bytes_done;
@@ -119,6 +120,9 @@ void tx_block_objects(struct tx_transfer *t, uint32_t block, uint32_t *first, ui
 
 /** Every object the block overlaps has readable bytes: rows may be made. */
 bool tx_block_is_readable(struct tx_transfer *t, uint32_t block);
+
+/** The same of the objects that n symbols from esi on overlap. */
+bool tx_symbols_are_readable(struct tx_transfer *t, uint32_t block, uint32_t esi, uint32_t n);
 
 /**
  * No object the block overlaps is GONE, that is withdrawn without the receiver's answer. Until it

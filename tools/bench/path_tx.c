@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-	BURST = 32,
+	BURST = SESSION_BURST_MAX,
 	BLOCKS_IN_FLIGHT = 64,
 	IDLE_MOST = 1 << 22,  /* turns without a packet: the session stalled */
 	LOSS_SAMPLES = 15000, /* packets the sender's estimate rests on, about */
@@ -132,21 +132,22 @@ static int feedback(struct tx_bench *b, struct stretch *out)
 /* One turn of a worker: events, up to a burst of packets, reports when they are due. */
 static int turn(struct tx_bench *b, struct stretch *out, uint32_t *sent)
 {
+	struct session_packet p[BURST];
 	int ret = source_poll(&b->source, b->now_ns);
+	uint64_t t0;
 
 	*sent = 0;
-	while (ret == 0 && *sent < BURST) {
-		uint8_t *packet =
-			b->ring + b->turn % HOST_RING_SLOTS * b->slot_bytes + HOST_HEADROOM_BYTES;
-		size_t len = session_send(b->session, b->now_ns, packet, b->cap);
-
-		b->now_ns += b->packet_ns;
-		if (len == 0)
-			break;
-		b->turn++;
-		(*sent)++;
-		ret = standin_take(&b->peer, b->now_ns - b->packet_ns, packet, len);
-	}
+	for (uint32_t i = 0; i < BURST; i++)
+		p[i].buf = b->ring + (b->turn + i) % HOST_RING_SLOTS * b->slot_bytes +
+			HOST_HEADROOM_BYTES;
+	if (ret == 0)
+		*sent = session_send_burst(b->session, b->now_ns, p, BURST, b->cap);
+	t0 = host_cycles();
+	for (uint32_t i = 0; i < *sent && ret == 0; i++)
+		ret = standin_take(&b->peer, b->now_ns, p[i].buf, p[i].len);
+	out->standin_cycles += host_cycles() - t0;
+	b->turn += *sent;
+	b->now_ns += (*sent > 0 ? *sent : 1) * b->packet_ns;
 	if (ret == 0 && b->now_ns >= b->peer.due_ns)
 		ret = feedback(b, out);
 	return ret;

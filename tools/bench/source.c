@@ -18,6 +18,7 @@ int source_init(struct source *s, const uint8_t *pool, uint64_t pool_bytes, uint
 	s->objects = (uint32_t)(pool_bytes / SOURCE_OBJECT_BYTES);
 	s->symbol_bytes = symbol_bytes;
 	s->class_ = class_;
+	s->live_most = SOURCE_LIVE;
 	s->entries = calloc(s->objects, sizeof(*s->entries));
 	s->keys = calloc(s->objects, SOURCE_KEY_BYTES);
 	if (s->entries == NULL || s->keys == NULL)
@@ -98,7 +99,7 @@ int source_poll(struct source *s, uint64_t now_ns)
 			break;
 		}
 	}
-	for (uint32_t i = 0; i < SOURCE_LIVE; i++)
+	for (uint32_t i = 0; i < s->live_most; i++)
 		if (s->live[i] == NULL) {
 			int ret = transfer_start(s, now_ns, i);
 

@@ -27,6 +27,7 @@ struct source {
 	uint32_t objects;
 	uint16_t symbol_bytes;
 	uint8_t class_;
+	uint32_t live_most; /* SOURCE_LIVE; less if a test wants it */
 	uint64_t order, committed;
 	struct tx_transfer *live[SOURCE_LIVE];
 	uint32_t ready[SOURCE_LIVE];

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/transport/session_pvt.h"
+
+/*
+ * Source symbols of a group, up to a burst of them at a time, and the rows that grow beside them.
+ *
+ * A packet costs a seal and what is around it; here the latter is paid once for many: the walk over
+ * the group, the log of sent packets, the header. The seal reads from the pool and writes into the
+ * packet buffer, which is the only copy.
+ *
+ * Rows of a block grow some symbols at a time as the block goes out: FOLD symbols are added to all
+ * planned rows when the first of them is due, so that they come from memory once, in a row, and are
+ * in a near cache when their own turn comes. Blocks of a group begin at different symbols, lest a
+ * burst consist of nothing but folding. What is kept is ROW_CACHE_BLOCKS x RS_BATCH_ROWS symbols
+ * (1.5 MB at MTU 1500), allocated with the session. A block whose rows are not whole when they are
+ * due, since its slot was taken or an object's bytes went away, is encoded anew by row_bytes().
+ */
+
+enum { FOLD = 8 };
+
+struct item {
+	struct tx_block *b;
+	const uint8_t *src;
+	uint8_t *packet;
+	uint32_t block, esi, len;
+	bool last; /* of its block */
+};
+
+uint8_t *rows_at(const struct session *s, uint32_t block)
+{
+	return s->tx.cache_bytes +
+		(size_t)(block % ROW_CACHE_BLOCKS) * RS_BATCH_ROWS * s->cfg.symbol_bytes;
+}
+
+/* Add symbols to the block's rows until symbol esi is among them. */
+void rows_fold(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi)
+{
+	struct tx_stream *st = &t->stream[stream];
+	struct row_cache *c = &s->tx.cache[block % ROW_CACHE_BLOCKS];
+	uint32_t k = partition_k(&st->part, block), planned = st->blocks[block].planned;
+	uint8_t *dst[RS_BATCH_ROWS];
+	const uint8_t *src[FOLD];
+
+	if (c->transfer != t->id || c->block != block || c->stream != stream) {
+		if (esi != 0)
+			return; /* another block took the slot */
+		*c = (struct row_cache){ .transfer = t->id, .block = block, .stream = stream };
+		c->first = st->blocks[block].next_row;
+		c->growing = (uint8_t)(planned < RS_BATCH_ROWS ? planned : RS_BATCH_ROWS);
+		if (k + c->first + c->growing > STRAIT_ESI_COUNT)
+			c->growing = 0;
+	}
+	if (c->growing == 0 || c->folded > esi)
+		return;
+	for (uint32_t r = 0; r < c->growing; r++)
+		dst[r] = rows_at(s, block) + (size_t)r * st->part.symbol_bytes;
+	while (c->growing > 0 && c->folded <= esi) {
+		uint32_t j = c->folded, n = FOLD - (j + block) % FOLD;
+
+		n = n < k - j ? n : k - j;
+		if (stream == STRAIT_STREAM_OBJECTS && !tx_symbols_are_readable(t, block, j, n)) {
+			c->growing = 0;
+			return;
+		}
+		for (uint32_t i = 0; i < n; i++)
+			src[i] = tx_symbol(t, stream, block, j + i, true,
+				s->tx.gather_bytes +
+					(size_t)(SESSION_BURST_MAX + i) * s->cfg.symbol_bytes);
+		if (rs_encode_update(&s->tx.rs, k, c->first, c->growing, st->part.symbol_bytes, j,
+			    n, src, dst, j == 0) < 0) {
+			c->growing = 0;
+			return;
+		}
+		c->folded = (uint8_t)(j + n);
+		if (c->folded == k) {
+			c->rows = c->growing;
+			c->growing = 0;
+		}
+	}
+}
+
+static inline bool next_planned(struct tx_transfer *t, struct tx_stream *st, bool manifest,
+	uint32_t *block, uint32_t *esi)
+{
+	for (; st->group_esi < st->group_most; st->group_esi++, st->group_at = 0) {
+		while (st->group_at < st->group_count) {
+			const struct tx_block *b;
+
+			*block = st->group_first + st->group_at++;
+			*esi = st->group_esi;
+			b = &st->blocks[*block];
+			if (b->flags & TX_BLOCK_DONE ||
+				*esi >= partition_k(&st->part, *block) + b->planned)
+				continue;
+			if (!manifest && t->n_gone > 0 && !tx_block_is_settled(t, *block))
+				continue; /* queued for repair when the receiver answers */
+			return true;
+		}
+	}
+	return false;
+}
+
+bool group_next(struct tx_transfer *t, uint8_t stream, uint32_t *block, uint32_t *esi)
+{
+	return next_planned(t, &t->stream[stream], stream == STRAIT_STREAM_MANIFEST, block, esi);
+}
+
+/* Packets of this generation's numbers and of the burst that may go out now. */
+static uint32_t room(const struct session *s)
+{
+	uint64_t end = (s->tx_keys.slot.generation + 1) << STRAIT_GENERATION_SHIFT;
+	uint64_t left = end - s->next_pn;
+	uint32_t n = 1 + s->tx.more_room;
+
+	n = n < SESSION_BURST_MAX ? n : SESSION_BURST_MAX;
+	if (n > (s->tx.log.mask + 1) / 16)
+		n = (s->tx.log.mask + 1) / 16; /* half of what sentlog_full() left free */
+	return left < n && left > 0 ? (uint32_t)left : n;
+}
+
+/* The group's next source symbols that are neither there nor on the way, beginning with esi. */
+static uint32_t collect(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi, struct item *items)
+{
+	struct tx_stream *st = &t->stream[stream];
+	uint32_t n = 0, most = room(s);
+
+	for (;;) {
+		struct item *i = &items[n];
+		struct tx_block *b = &st->blocks[block];
+		uint32_t at, before, k = partition_k(&st->part, block);
+
+		if (!((b->acked[esi / 64] | b->flying[esi / 64]) >> (esi % 64) & 1)) {
+			i->b = b;
+			i->block = block;
+			i->esi = esi;
+			i->src = tx_symbol(t, stream, block, esi, false,
+				s->tx.gather_bytes + (size_t)n * s->cfg.symbol_bytes);
+			i->len = partition_symbol_len(&st->part,
+				partition_offset(&st->part, block, esi));
+			i->last = esi + 1 == k + b->planned;
+			b->flying[esi / 64] |= UINT64_C(1) << (esi % 64);
+			n++;
+		} else if (b->planned > 0) {
+			rows_fold(s, t, stream, block, esi);
+		}
+		if (n == most)
+			return n;
+		at = st->group_at;
+		before = st->group_esi;
+		if (!next_planned(t, st, stream == STRAIT_STREAM_MANIFEST, &block, &esi))
+			return n;
+		if (esi >= partition_k(&st->part, block)) {
+			st->group_at = at; /* a row: not here */
+			st->group_esi = before;
+			return n;
+		}
+	}
+}
+
+static void prefetch(const uint8_t *p, uint32_t len)
+{
+	for (uint32_t at = 0; at < len; at += 64)
+		__builtin_prefetch(p + at, 0, 3);
+}
+
+/*
+ * Of every FOLD blocks one folds when its turn comes, see rows_fold(); each of those before it
+ * fetches one of the symbols for it. A group of few blocks is left to the processor's prefetcher.
+ */
+static void prefetch_fold(struct session *s, struct tx_transfer *t, uint8_t stream,
+	const struct item *i)
+{
+	struct tx_stream *st = &t->stream[stream];
+	uint32_t step = (i->esi + i->block) % FOLD, block = i->block + FOLD - step;
+
+	if (block >= st->group_first + st->group_count ||
+		i->esi + step >= partition_k(&st->part, block))
+		return;
+	prefetch(tx_symbol(t, stream, block, i->esi + step, false,
+			 s->tx.gather_bytes +
+				 (size_t)(SESSION_BURST_MAX + FOLD) * s->cfg.symbol_bytes),
+		st->part.symbol_bytes);
+}
+
+size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi, uint8_t *buf)
+{
+	struct item items[SESSION_BURST_MAX];
+	struct aead_job jobs[SESSION_BURST_MAX];
+	struct aead *aead = &s->tx_keys.slot.aead;
+	struct packet_header h = {
+		.type = stream == STRAIT_STREAM_MANIFEST ? STRAIT_PACKET_MANIFEST
+							 : STRAIT_PACKET_DATA,
+		.queue = s->cfg.queue,
+		.session = s->cfg.peer_session,
+		.transfer = t->id,
+	};
+	uint64_t pn = s->next_pn, order;
+	uint32_t n = collect(s, t, stream, block, esi, items);
+
+	if (n == 0)
+		return 0;
+	order = sentlog_add_run(&s->tx.log, pn, n, feedback_lost, s);
+	for (uint32_t i = 0; i < n; i++) {
+		items[i].packet = i > 0 ? s->tx.more[i - 1].buf : buf;
+		__builtin_prefetch(items[i].packet, 1);
+		__builtin_prefetch(sentlog_at(&s->tx.log, order + i), 1);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct item *x = &items[i];
+		struct sent_packet *sent = sentlog_at(&s->tx.log, order + i);
+
+		*sent = (struct sent_packet){
+			.time_ns = s->now_ns,
+			.transfer = t->id,
+			.block = x->block,
+			.slot = t->slot,
+			.kind = SENT_SOURCE,
+			.stream = stream,
+			.esi = (uint8_t)x->esi,
+			.epoch = x->b->epoch,
+		};
+		x->b->last_pn = h.packet_number = pn + i;
+		h.flags = (x->b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0) |
+			(x->last ? STRAIT_FLAG_END_OF_BLOCK : 0);
+		h.esi = (uint8_t)x->esi;
+		h.block = x->block;
+		packet_header_put(&h, x->packet);
+		key_nonce(s->tx_keys.slot.iv, pn + i, jobs[i].iv);
+		jobs[i].aad = x->packet;
+		jobs[i].src = x->src;
+		jobs[i].len = x->len;
+		jobs[i].dst = x->packet + STRAIT_HEADER_BYTES;
+		jobs[i].tag = jobs[i].dst + x->len;
+		if (i > 0) {
+			s->tx.more[i - 1].len = STRAIT_OVERHEAD_BYTES + x->len;
+			s->tx.more_bytes += STRAIT_OVERHEAD_BYTES + x->len;
+		}
+	}
+	s->tx.more += n - 1;
+	s->tx.more_room -= n - 1;
+	s->next_pn += n;
+	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
+	COUNT_ADD(s, tx_source, n);
+	for (uint32_t i = 0; i < n; i++) {
+		if (items[i].b->planned > 0) {
+			rows_fold(s, t, stream, items[i].block, items[i].esi);
+			prefetch_fold(s, t, stream, &items[i]);
+		}
+		if (aead->ops->seal_many != NULL)
+			continue;
+		if (i + 1 < n)
+			prefetch(items[i + 1].src, items[i + 1].len);
+		aead_seal(aead, jobs[i].iv, jobs[i].aad, STRAIT_HEADER_BYTES, jobs[i].src,
+			jobs[i].len, jobs[i].dst, jobs[i].tag);
+	}
+	if (aead->ops->seal_many != NULL)
+		aead->ops->seal_many(aead, jobs, n, STRAIT_HEADER_BYTES);
+	return STRAIT_OVERHEAD_BYTES + items[0].len;
+}
