@@ -352,6 +352,15 @@ static struct peer_session *session_find(struct peers *ps, const struct session 
 	return NULL;
 }
 
+/* Transfers from now on have symbols of this size; those it closes are opened again with it. */
+static void path_event(struct peer_session *s, uint32_t symbol_bytes)
+{
+	log_warn("peer", "the path carries symbols of %u bytes peer=%s/%s id=%08x", symbol_bytes,
+		s->remote.site, s->remote.name, s->own_id);
+	if (s->initiator && s->peer->cur == s)
+		s->peer->link.symbol_bytes = (uint16_t)symbol_bytes;
+}
+
 static void session_event(struct peer_session *s, struct orders *os, uint64_t now_ns,
 	const struct session_event *ev)
 {
@@ -367,6 +376,9 @@ static void session_event(struct peer_session *s, struct orders *os, uint64_t no
 		break;
 	case SESSION_EVENT_DEAD:
 		peer_session_close(s, "nothing was heard for too long", true);
+		break;
+	case SESSION_EVENT_PATH:
+		path_event(s, ev->object);
 		break;
 	case SESSION_EVENT_TX_OPENED:
 	case SESSION_EVENT_TX_WANT:

@@ -166,8 +166,8 @@ size_t control_send(struct session *s, uint8_t *buf, size_t cap)
 
 	if (s->control_idle_ns > s->now_ns)
 		return 0;
-	if (room > s->cfg.symbol_bytes)
-		room = s->cfg.symbol_bytes;
+	if (room > session_control_bytes(s))
+		room = session_control_bytes(s);
 	frame_writer_init(&w, body, room);
 	if (s->response_due && frame_put_token(&w, STRAIT_FRAME_RESPONSE, s->response) == 0)
 		s->response_due = false;
@@ -409,6 +409,9 @@ static int dispatch(struct session *s, const struct frame *f)
 		GET(frame_get_token, token, on_response(s, v.token));
 	case STRAIT_FRAME_PING:
 		GET(frame_get_ping, u32, on_ping(s, v.u32));
+	case STRAIT_FRAME_PADDING:
+		s->rx_probed_ns = s->now_ns;
+		break;
 	default:
 		break; /* a newer version's frame: skipped */
 	}

@@ -27,7 +27,7 @@ static struct tx_transfer *entry_transfer(struct session *s, const struct sent_p
 /* Data packets are nearly all full. */
 static uint64_t line_bytes(const struct session *s)
 {
-	return s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES;
+	return s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s);
 }
 
 static void loss_count(struct sender *x, double lost, double total)
@@ -63,6 +63,7 @@ static void on_acked(void *ctx, const struct sent_packet *p, bool was_lost)
 	uint64_t bit = UINT64_C(1) << (p->esi % 64);
 	bool current;
 
+	mtu_data_acked(&s->mtu, p->bytes, p->time_ns);
 	if (p->time_ns > x->rack_ns)
 		x->rack_ns = p->time_ns;
 	if (p->time_ns < x->rack_before_ns && x->rack_before_ns - p->time_ns > x->late_ns)
@@ -99,6 +100,8 @@ void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)
 
 	(void)was_lost;
 	COUNT(s, tx_lost);
+	if (p->bytes > s->mtu.current)
+		return; /* went into the black hole, with its transfer */
 	loss_count(&s->tx, 1, 1);
 	if (t == NULL)
 		return;
@@ -189,7 +192,8 @@ static void rate_update(struct session *s, const struct frame_report *r, uint64_
 
 	/* A re-key skips numbers that nobody lost. */
 	if (r->newest >> STRAIT_GENERATION_SHIFT == x->newest_seen >> STRAIT_GENERATION_SHIFT)
-		p.lost = (sent - received) * line_bytes(s);
+		p.lost = (sent - received - mtu_missing(&s->mtu, x->newest_seen + 1, r->newest)) *
+			line_bytes(s);
 	rate_report(&x->rate, &p);
 	x->newest_seen = r->newest;
 	session_pace(s);
@@ -228,6 +232,7 @@ void feedback_report(struct session *s, struct frame_report *r)
 	if (p != NULL && r->base == r->newest && p->time_ns > x->rack_ns)
 		x->rack_ns = p->time_ns; /* a probe counts too: it is not tracked but it arrived */
 	while (frame_report_next(r, &cursor, &low, &high)) {
+		session_packets_acked(s, low, high);
 		sentlog_ack(&x->log, low, high, on_acked, s);
 		if (high > x->newest_seen)
 			received += high - (low > x->newest_seen ? low - 1 : x->newest_seen);

@@ -598,3 +598,17 @@ int frame_get_ping(const struct frame *f, uint32_t *report_interval_us)
 	*report_interval_us = get_be32(f->body);
 	return 0;
 }
+
+int frame_put_padding(struct frame_writer *w, size_t len)
+{
+	uint8_t *p;
+
+	if (len < w->len + STRAIT_FRAME_HEADER_BYTES)
+		return -EINVAL;
+	len -= w->len + STRAIT_FRAME_HEADER_BYTES;
+	p = len <= UINT16_MAX ? put_frame(w, STRAIT_FRAME_PADDING, len) : NULL;
+	if (p == NULL)
+		return -ENOSPC;
+	memset(p, 0, len);
+	return 0;
+}

@@ -646,12 +646,38 @@ static void mutated_and_random_bytes_are_read_safely(void **state)
 	}
 }
 
+static void padding_fills_a_packet_to_the_byte(void **state)
+{
+	uint8_t buf[1500];
+	struct frame_writer w;
+	struct frame_reader r;
+	struct frame f;
+
+	(void)state;
+	memset(buf, 0xee, sizeof(buf));
+	frame_writer_init(&w, buf, 1432);
+	assert_int_equal(frame_put_ping(&w, 7), 0);
+	assert_int_equal(frame_put_padding(&w, w.len + 2), -EINVAL);
+	assert_int_equal(frame_put_padding(&w, 1433), -ENOSPC);
+	assert_int_equal(frame_put_padding(&w, 1432), 0);
+	assert_int_equal(w.len, 1432);
+	assert_int_equal(buf[1432], 0xee);
+	frame_reader_init(&r, buf, w.len);
+	take(&r, &f, STRAIT_FRAME_PING);
+	take(&r, &f, STRAIT_FRAME_PADDING);
+	assert_int_equal(f.len, 1432 - 7 - 3);
+	for (size_t i = 0; i < f.len; i++)
+		assert_int_equal(f.body[i], 0);
+	assert_int_equal(frame_next(&r, &f), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(transfers_survive_a_round_trip),
 		cmocka_unit_test(lists_survive_a_round_trip),
 		cmocka_unit_test(small_frames_survive_a_round_trip),
+		cmocka_unit_test(padding_fills_a_packet_to_the_byte),
 		cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(trailing_bytes_in_a_body_are_refused),
 		cmocka_unit_test(writers_never_overrun_and_fail_whole),

@@ -469,7 +469,7 @@ int receiver_symbol(struct session *s, const struct packet_header *h, struct key
 	}
 	COUNT(s, rx_packets);
 	COUNT_ADD(s, rx_bytes, len);
-	s->rx.data_bytes += len + STRAIT_LINE_OVERHEAD_BYTES;
+	s->rx.data_bytes += len + session_line_overhead(s);
 	mark_received(s, h);
 	return 0;
 }

@@ -68,6 +68,7 @@ int receiver_open(struct session *s, const struct frame_open *o)
 		session_rx_refuse(s, o->transfer, STRAIT_STATUS_MALFORMED);
 		return 0;
 	}
+	s->rx_path_bytes = o->symbol_bytes;
 	i = o->transfer % SESSION_TRANSFERS_MAX;
 	if (r->slots[i].used)
 		for (i = 0; i < SESSION_TRANSFERS_MAX && r->slots[i].used; i++)

@@ -21,8 +21,7 @@ enum { TURN_OVERDRAW_BYTES = 1 << 20 };
 uint64_t sender_bdp_packets(const struct session *s)
 {
 	uint64_t line = 8 *
-		((uint64_t)s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES +
-			STRAIT_LINE_OVERHEAD_BYTES);
+		((uint64_t)s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s));
 	double seconds = (double)s->tx.rtt.smoothed_ns * 1e-9;
 
 	return (uint64_t)((double)s->tx.rate.rate_bps / (double)line * seconds);
@@ -224,6 +223,8 @@ static size_t symbol_send(struct session *s, struct tx_transfer *t, uint8_t stre
 	sent->stream = stream;
 	sent->esi = (uint8_t)esi;
 	sent->epoch = b->epoch;
+	sent->bytes = (uint16_t)len;
+	session_data_sent(s, len);
 	b->last_pn = s->next_pn;
 	if (source)
 		b->flying[esi / 64] |= UINT64_C(1) << (esi % 64);

@@ -219,7 +219,9 @@ int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t)
 	struct sender *x = &s->tx;
 	uint16_t slot = 0;
 
-	if (s->dead || x->live == SESSION_TRANSFERS_MAX || t->symbol_bytes > s->cfg.symbol_bytes)
+	if (t->symbol_bytes > s->mtu.current)
+		return -EMSGSIZE;
+	if (s->dead || x->live == SESSION_TRANSFERS_MAX)
 		return -ENOSPC;
 	while (x->slots[slot] != NULL)
 		slot++;

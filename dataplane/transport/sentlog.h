@@ -28,7 +28,8 @@ struct sent_packet {
 	uint64_t time_ns;
 	uint32_t transfer;
 	uint32_t block;
-	uint16_t slot; /* the session's transfer slot; valid while the transfer id matches */
+	uint16_t slot;  /* the session's transfer slot; valid while the transfer id matches */
+	uint16_t bytes; /* of payload */
 	uint8_t kind;
 	uint8_t stream;
 	uint8_t esi;

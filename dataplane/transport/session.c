@@ -6,6 +6,9 @@
 
 enum { REKEY_S = 60 };
 
+/* A side that was probed so long ago may be probed again soon. */
+#define PROBED_NS (500 * NS_PER_MS)
+
 static void clock_advance(struct session *s, uint64_t now_ns)
 {
 	if (s->started_ns == 0) {
@@ -67,7 +70,109 @@ static uint64_t numbers_left(const struct session *s)
 
 bool session_may_send_data(struct session *s)
 {
-	return s->up && !s->dead && numbers_left(s) > CONTROL_RESERVE;
+	return s->up && !s->dead && !mtu_holds(&s->mtu) && numbers_left(s) > CONTROL_RESERVE;
+}
+
+size_t session_control_bytes(const struct session *s)
+{
+	uint16_t n = s->cfg.symbol_bytes < MTU_BASE_BYTES ? s->cfg.symbol_bytes : MTU_BASE_BYTES;
+
+	/* While either side looks for what passes, nothing must depend on more than the least. */
+	if (s->mtu.confirming || s->now_ns < s->rx_probed_ns + PROBED_NS)
+		return STRAIT_SYMBOL_BYTES_MIN;
+	if (s->mtu.current < n)
+		n = s->mtu.current;
+	return s->rx_path_bytes < n ? s->rx_path_bytes : n;
+}
+
+static void mtu_times(const struct session *s, struct mtu_times *t)
+{
+	t->now = s->now_ns;
+	t->rtt = s->tx.rtt.smoothed_ns;
+	t->rto = session_rto_ns(s);
+	t->pto = feedback_pto_ns(s);
+}
+
+void session_packets_acked(struct session *s, uint64_t low, uint64_t high)
+{
+	struct mtu_times t;
+
+	if (!s->mtu.confirming && s->mtu.probe_bytes == 0)
+		return;
+	mtu_times(s, &t);
+	mtu_acked(&s->mtu, low, high, &t);
+	s->mtu_idle_ns = 0;
+}
+
+/*
+ * The path carries another size now. Transfers whose symbols no longer fit are closed, here and at
+ * the peer; their owner opens the orders again. What the black hole took says nothing about loss.
+ */
+static void path_changed(struct session *s)
+{
+	s->tell_path = true;
+	for (uint32_t i = 0; i < SESSION_TRANSFERS_MAX; i++)
+		if (s->tx.slots[i] != NULL && s->tx.slots[i]->symbol_bytes > s->mtu.current)
+			sender_close(s, s->tx.slots[i], STRAIT_STATUS_RESET, true);
+	if (s->mtu.current >= s->path_before)
+		goto out;
+	COUNT(s, tx_mtu_falls);
+	s->tx.window_lost = s->loss_before.lost;
+	s->tx.window_total = s->loss_before.total;
+out:
+	s->path_before = s->mtu.current;
+}
+
+/* A probe of the path MTU when one is due, else 0. */
+static size_t mtu_send(struct session *s, uint8_t *buf, size_t cap)
+{
+	struct packet_header h = { .type = STRAIT_PACKET_CONTROL, .flags = STRAIT_FLAG_REPORT };
+	uint8_t *body = buf + STRAIT_HEADER_BYTES;
+	struct sent_packet *sent;
+	struct frame_writer w;
+	struct mtu_times t;
+	uint16_t bytes;
+
+	if (!s->up || s->mtu_idle_ns > s->now_ns)
+		return 0;
+	if (s->cfg.direction == STRAIT_DIR_INITIATOR || s->tx.live > 0)
+		mtu_start(&s->mtu, s->now_ns);
+	mtu_times(s, &t);
+	bytes = mtu_probe(&s->mtu, &t);
+	if (mtu_poll(&s->mtu))
+		path_changed(s);
+	if (bytes == 0) {
+		/* What happens until then can only make it later, or sets this to 0. */
+		s->mtu_idle_ns = mtu_next_ns(&s->mtu, &t);
+		return 0;
+	}
+	frame_writer_init(&w, body, cap - STRAIT_OVERHEAD_BYTES);
+	if (frame_put_padding(&w, bytes) < 0)
+		return 0;
+	sentlog_make_room(&s->tx.log, feedback_lost, s);
+	sent = sentlog_add(&s->tx.log, s->next_pn, false);
+	memset(sent, 0, sizeof(*sent));
+	sent->time_ns = s->now_ns;
+	sent->kind = SENT_CONTROL;
+	mtu_probe_sent(&s->mtu, s->next_pn, s->now_ns);
+	COUNT(s, tx_control);
+	COUNT(s, tx_mtu_probes);
+	return session_seal(s, &h, buf, body, w.len);
+}
+
+static uint64_t mtu_next(const struct session *s)
+{
+	struct mtu_times t;
+
+	if (!s->up)
+		return UINT64_MAX;
+	if (s->mtu_idle_ns > s->now_ns)
+		return s->mtu_idle_ns;
+	if (s->mtu.state == MTU_DISABLED && s->mtu.n_ladder > 0 &&
+		(s->cfg.direction == STRAIT_DIR_INITIATOR || s->tx.live > 0))
+		return s->now_ns;
+	mtu_times(s, &t);
+	return mtu_next_ns(&s->mtu, &t);
 }
 
 size_t session_seal(struct session *s, struct packet_header *h, uint8_t *buf, const uint8_t *src,
@@ -98,12 +203,14 @@ size_t session_send(struct session *s, uint64_t now_ns, uint8_t *buf, size_t cap
 	generation_roll(s);
 	len = control_send(s, buf, cap);
 	if (len == 0)
+		len = mtu_send(s, buf, cap);
+	if (len == 0)
 		len = sender_send(s, buf, cap);
 	if (len == 0)
 		return 0;
 	COUNT(s, tx_packets);
 	COUNT_ADD(s, tx_bytes, len);
-	pacer_take(&s->pacer, now_ns, (uint32_t)len + STRAIT_LINE_OVERHEAD_BYTES);
+	pacer_take(&s->pacer, now_ns, (uint32_t)len + session_line_overhead(s));
 	return len;
 }
 
@@ -160,7 +267,7 @@ uint64_t session_next(struct session *s, uint64_t now_ns)
 	clock_advance(s, now_ns);
 	if (s->dead)
 		return UINT64_MAX;
-	work = min_u64(control_next_ns(s), sender_next_ns(s));
+	work = min_u64(mtu_next(s), min_u64(control_next_ns(s), sender_next_ns(s)));
 	pace = pacer_next_ns(&s->pacer);
 	if (work < pace)
 		work = pace;
@@ -349,6 +456,12 @@ bool session_poll(struct session *s, struct session_event *ev)
 		ev->type = SESSION_EVENT_UP;
 		return true;
 	}
+	if (s->tell_path) {
+		s->tell_path = false;
+		ev->type = SESSION_EVENT_PATH;
+		ev->object = s->mtu.current;
+		return true;
+	}
 	while (s->tx_events != NULL) {
 		struct tx_transfer *t = s->tx_events;
 
@@ -400,7 +513,7 @@ void session_pace(struct session *s)
 {
 	if (s->tx.rate.rate_bps != s->pacer.rate_bps)
 		pacer_set_rate(&s->pacer, s->now_ns, s->tx.rate.rate_bps,
-			s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+			s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s));
 }
 
 void session_set_cap(struct session *s, uint64_t now_ns, uint64_t cap_bps)
@@ -428,6 +541,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 			out->backlog_bytes += t->stream[STRAIT_STREAM_OBJECTS].part.bytes -
 				t->stream[STRAIT_STREAM_OBJECTS].bytes_done;
 	}
+	out->path_bytes = s->mtu.current;
 	out->up = s->up;
 	out->dead = s->dead;
 }

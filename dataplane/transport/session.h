@@ -69,6 +69,7 @@ struct session_config {
 	uint64_t rtt_hint_ns;  /* before the first sample; 100 ms when 0 */
 	double loss_prior;     /* before losses were measured; 0.01 when negative */
 	uint16_t symbol_bytes; /* most in both directions; transfers we send may have less */
+	uint8_t ip_bytes;      /* IP and UDP headers of a datagram: 28, or 48 over IPv6; 0: 28 */
 
 	/* Sizes in packets or symbols, rounded up to 2^n for the first two; 0: the default. */
 	uint32_t log_packets;    /* outstanding packets remembered; 131072 */
@@ -88,6 +89,12 @@ enum session_event_type {
 	SESSION_EVENT_NONE,
 	SESSION_EVENT_UP,   /* the peer answered a challenge on the data path: full rate */
 	SESSION_EVENT_DEAD, /* idle timeout; every live transfer also closes with RESET */
+	/*
+	 * The path carries symbols of `object` bytes from now on (mtu.h), for transfers that start.
+	 * When it became less, transfers with larger ones close with RESET after this event: open
+	 * their orders again.
+	 */
+	SESSION_EVENT_PATH,
 	SESSION_EVENT_RX_OPEN,
 	SESSION_EVENT_RX_MANIFEST,
 	SESSION_EVENT_RX_OBJECT, /* all bytes in place; status COMMITTED: digest holds, or DIGEST */
@@ -166,7 +173,10 @@ void session_set_cap(struct session *s, uint64_t now_ns, uint64_t cap_bps);
 
 /* Sender. ------------------------------------------------------------------------------------ */
 
-/** Hand a created transfer over. 0, -ENOSPC (SESSION_TRANSFERS_MAX live: try after a TX_CLOSED). */
+/**
+ * Hand a created transfer over. 0, -ENOSPC (SESSION_TRANSFERS_MAX live: try after a TX_CLOSED),
+ * -EMSGSIZE (the path does not carry its symbols: see SESSION_EVENT_PATH).
+ */
 int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t);
 /** The object's bytes are leased at data. */
 void session_tx_object_ready(struct session *s, struct tx_transfer *t, uint32_t object,
@@ -207,6 +217,7 @@ struct session_stats {
 	uint64_t outstanding_bytes;
 	uint64_t backlog_bytes;   /* stream bytes not yet known to be at the receiver */
 	uint64_t delivered_bytes; /* stream bytes known to be at the receiver, all transfers */
+	uint64_t path_bytes;      /* symbol the path is known or hoped to carry */
 	bool up, dead;
 };
 void session_stats(const struct session *s, struct session_stats *out);

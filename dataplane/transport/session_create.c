@@ -33,6 +33,8 @@ static void config_defaults(struct session_config *c)
 		c->scratch_slots = DEFAULT_SCRATCH_SLOTS;
 	if (c->row_slots == 0)
 		c->row_slots = DEFAULT_ROW_SLOTS;
+	if (c->ip_bytes == 0)
+		c->ip_bytes = 28;
 	if (c->idle_timeout_ns == 0)
 		c->idle_timeout_ns = 120 * NS_PER_S;
 }
@@ -127,7 +129,9 @@ struct session *session_create(const struct session_config *cfg)
 	s->token = cfg->seed * UINT64_C(0x9e3779b97f4a7c15) ^ UINT64_C(0xd1b54a32d192ed03);
 	rate_init(&s->tx.rate, s->cfg.cap_bps);
 	pacer_init(&s->pacer, s->tx.rate.rate_bps,
-		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s));
+	mtu_init(&s->mtu, s->cfg.symbol_bytes, s->cfg.ip_bytes);
+	s->rx_path_bytes = s->path_before = s->cfg.symbol_bytes;
 	ret = key_tx_init(&s->tx_keys, cfg->aead, cfg->secret, cfg->direction, cfg->queue);
 	if (ret == 0)
 		ret = key_rx_init(&s->rx_keys, cfg->aead, cfg->secret, !cfg->direction, cfg->queue);

@@ -4,6 +4,7 @@
 #include "dataplane/crypto/keys.h"
 #include "dataplane/fec/rs.h"
 #include "dataplane/transport/frame.h"
+#include "dataplane/transport/mtu.h"
 #include "dataplane/transport/pacer.h"
 #include "dataplane/transport/packet.h"
 #include "dataplane/transport/pnwindow.h"
@@ -173,7 +174,15 @@ struct session {
 	uint64_t token, challenge_due_ns;
 	uint64_t response;
 	bool up, dead, response_due;
-	bool tell_up, tell_dead;
+	bool tell_up, tell_dead, tell_path;
+	struct mtu mtu;
+	uint64_t mtu_idle_ns; /* no probe is due before; 0: look again */
+	struct {
+		double lost, total;
+	} loss_before;          /* of the sender's loss window, when data was last known to pass */
+	uint16_t path_before;   /* symbol the path carried before it changed last */
+	uint16_t rx_path_bytes; /* T of the newest OPEN: what the way back may carry */
+	uint64_t rx_probed_ns;  /* when the peer last probed its path */
 
 	struct sender tx;
 	struct receiver rx;
@@ -181,6 +190,12 @@ struct session {
 	struct tx_transfer *tx_events, **tx_events_tail;
 	struct rx_transfer *rx_events, **rx_events_tail;
 };
+
+/* What a datagram costs the line beside its bytes: Ethernet's 38, IP, UDP. */
+static inline uint32_t session_line_overhead(const struct session *s)
+{
+	return STRAIT_LINE_OVERHEAD_BYTES - 28 + (uint32_t)s->cfg.ip_bytes;
+}
 
 #define COUNT(s, name)        ((s)->counters[STRAIT_C_##name]++)
 #define COUNT_ADD(s, name, n) ((s)->counters[STRAIT_C_##name] += (n))
@@ -203,6 +218,19 @@ void session_pace(struct session *s);
 /** Repeat interval of control messages. */
 uint64_t session_rto_ns(const struct session *s);
 bool session_may_send_data(struct session *s);
+/** Most bytes of frames in a control packet: what passes whatever happened to the path. */
+size_t session_control_bytes(const struct session *s);
+/** A report names these packet numbers: probes of the path MTU may be among them. */
+void session_packets_acked(struct session *s, uint64_t low, uint64_t high);
+/** Payload of a data packet goes out: what that tells about the path MTU. */
+static inline void session_data_sent(struct session *s, uint32_t bytes)
+{
+	if (!mtu_data_sent(&s->mtu, (uint16_t)bytes, s->now_ns))
+		return;
+	s->loss_before.lost = s->tx.window_lost;
+	s->loss_before.total = s->tx.window_total;
+	s->mtu_idle_ns = 0;
+}
 /** Seal what lies at buf + header for this header; returns the packet's length. */
 size_t session_seal(struct session *s, struct packet_header *h, uint8_t *buf, const uint8_t *src,
 	size_t len);

@@ -26,6 +26,8 @@
 	X(tx_blocked_source, INFO, "times an object was not leased in time")                       \
 	X(tx_blocked_log, INFO, "times the log of outstanding packets was full")                   \
 	X(tx_generations, INFO, "key generations entered")                                         \
+	X(tx_mtu_probes, INFO, "path MTU probes sent")                                             \
+	X(tx_mtu_falls, INFO, "times the path turned out to carry less than was sent")             \
 	X(rx_packets, GOOD, "authentic packets received")                                          \
 	X(rx_bytes, GOOD, "UDP payload bytes of authentic packets")                                \
 	X(rx_source, GOOD, "source symbols placed")                                                \

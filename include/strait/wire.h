@@ -40,6 +40,7 @@ enum strait_wire_size {
 	 * 1500 - IPv4 20 - UDP 8 - 24 - 16: what one packet of an IPv4 path with MTU 1500 carries.
 	 */
 	STRAIT_SYMBOL_BYTES_IPV4 = 1432,
+	STRAIT_SYMBOL_BYTES_IPV6 = 1412, /* IPv6's header has 40 bytes */
 	STRAIT_SYMBOL_BYTES_MIN = 512,
 	STRAIT_SYMBOL_BYTES_MAX = 8932,
 
@@ -145,6 +146,7 @@ enum strait_transfer_limits {
  * CHALLENGE   R [RESPONSE]    token 64
  * RESPONSE                    token 64
  * PING                        report interval us 32; asks for a report now
+ * PADDING                     any bytes, ignored: what a path MTU probe is filled with
  */
 enum strait_frame_type {
 	STRAIT_FRAME_OPEN = 1,
@@ -161,6 +163,7 @@ enum strait_frame_type {
 	STRAIT_FRAME_CHALLENGE = 12,
 	STRAIT_FRAME_RESPONSE = 13,
 	STRAIT_FRAME_PING = 14,
+	STRAIT_FRAME_PADDING = 15,
 };
 
 enum strait_frame_size {

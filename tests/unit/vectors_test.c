@@ -497,6 +497,11 @@ static void write_small(struct frame_writer *w, const json_t *v, const char *nam
 		assert_int_equal(frame_put_token(w, STRAIT_FRAME_RESPONSE, hex64(v, "token")), 0);
 	else if (strcmp(name, "PING") == 0)
 		assert_int_equal(frame_put_ping(w, (uint32_t)number(v, "report_interval_us")), 0);
+	else if (strcmp(name, "PADDING") == 0)
+		assert_int_equal(frame_put_padding(w,
+					 w->len + STRAIT_FRAME_HEADER_BYTES +
+						 (size_t)number(v, "padding_bytes")),
+			0);
 	else
 		fail_msg("no writer for %s", name);
 }
@@ -574,6 +579,8 @@ static int read_frame(const struct frame *f)
 		return frame_get_token(f, &u.token);
 	case STRAIT_FRAME_PING:
 		return frame_get_ping(f, &u.n);
+	case STRAIT_FRAME_PADDING:
+		return 0;
 	}
 	return -ENOENT;
 }
@@ -600,7 +607,7 @@ static void frames(void **state)
 		seen |= 1U << f.type;
 	}
 	/* Every type there is. */
-	assert_int_equal(seen, (1U << (STRAIT_FRAME_PING + 1)) - 2);
+	assert_int_equal(seen, (1U << (STRAIT_FRAME_PADDING + 1)) - 2);
 }
 
 static void frames_that_must_be_refused(void **state)

@@ -237,6 +237,7 @@ FRAMES = {
     "CHALLENGE": (12, lambda f: bytes.fromhex(f["token"])),
     "RESPONSE": (13, lambda f: bytes.fromhex(f["token"])),
     "PING": (14, lambda f: be(f["report_interval_us"], 4)),
+    "PADDING": (15, lambda f: bytes(f["padding_bytes"])),
 }
 
 
@@ -374,6 +375,7 @@ def inputs():
         {"frame": "CHALLENGE", "token": "1122334455667788"},
         {"frame": "RESPONSE", "token": "1122334455667788"},
         {"frame": "PING", "report_interval_us": 10000},
+        {"frame": "PADDING", "padding_bytes": 5},
     ]
     frame_bytes = b"".join(make_frame(dict(f)) for f in frames[:5]).hex()
     open_frame = make_frame(frames[0])

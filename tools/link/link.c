@@ -84,7 +84,8 @@ int link_init(struct link *l, const struct link_config *cfg, uint64_t seed, uint
 	if (!is_probability(cfg->loss) || !is_probability(cfg->ge_loss) ||
 		!is_probability(cfg->reorder) || !is_probability(cfg->dup) ||
 		!is_probability(cfg->corrupt) || !(cfg->queue_bdp >= 0.0) ||
-		cfg->ncuts > LINK_CUTS_MAX || cfg->nsteps > LINK_STEPS_MAX)
+		cfg->ncuts > LINK_CUTS_MAX || cfg->nsteps > LINK_STEPS_MAX ||
+		cfg->nmtus > LINK_MTUS_MAX)
 		return -EINVAL;
 	memset(l, 0, sizeof(*l));
 	l->cfg = *cfg;
@@ -201,6 +202,23 @@ static bool path_loses(struct link *l)
 	return true;
 }
 
+/* Larger than what passes further on; routers there do not tell. */
+static bool is_too_large(const struct link *l, uint32_t frame_bytes)
+{
+	uint64_t t = l->busy_until_ns - l->start_ns, latest = 0;
+	uint32_t bytes = UINT32_MAX;
+
+	for (uint32_t i = 0; i < l->cfg.nmtus; i++) {
+		const struct link_mtu *m = &l->cfg.mtus[i];
+
+		if (m->at_ns > t || m->at_ns < latest)
+			continue;
+		latest = m->at_ns;
+		bytes = m->bytes;
+	}
+	return frame_bytes > LINK_ETHERNET_BYTES && frame_bytes - LINK_ETHERNET_BYTES > bytes;
+}
+
 static void arrival_add(struct link *l, struct link_verdict *v, uint64_t at_ns, uint64_t wire_bytes)
 {
 	struct link_arrival *a = &v->a[v->n++];
@@ -245,6 +263,10 @@ int link_send(struct link *l, uint64_t now_ns, uint32_t frame_bytes, struct link
 	v->depart_ns = l->busy_until_ns;
 	if (path_loses(l))
 		return 0;
+	if (is_too_large(l, frame_bytes)) {
+		l->c.lost_mtu++;
+		return 0;
+	}
 	while (l->step < l->cfg.nsteps && l->cfg.steps[l->step].at_ns <= v->depart_ns - l->start_ns)
 		l->owd_ns = l->cfg.steps[l->step++].rtt_ns / 2;
 	at_ns = v->depart_ns + l->owd_ns;

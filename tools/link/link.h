@@ -21,7 +21,8 @@
  *      average, and a sparse one, such as that of the feedback, what falls into the same time. A
  *      link without rate makes a step a packet;
  *   5. independent loss (lost_random);
- *   6. the one-way delay (rtt / 2) in force when it leaves the queue, reordering (extra delay for
+ *   6. the path MTU in force then: larger packets vanish without a word (lost_mtu);
+ *   7. the one-way delay (rtt / 2) in force when it leaves the queue, reordering (extra delay for
  *      some), duplication, corruption.
  * All loss but lost_queue therefore happens after the queue and has cost link capacity, as on a
  * real line: that is where errors and drops further down the path are.
@@ -41,10 +42,12 @@
 
 enum {
 	LINK_OVERHEAD_BYTES = 24,
+	LINK_ETHERNET_BYTES = 14,
 	LINK_GE_BYTES = 1538, /* a packet of MTU 1500 on the line */
 	LINK_FRAME_MIN = 60,
 	LINK_CUTS_MAX = 64,
 	LINK_STEPS_MAX = 256,
+	LINK_MTUS_MAX = 16,
 	LINK_ARRIVALS_MAX = 2,
 	LINK_FLIPS_MAX = 16,
 	LINK_RND_STREAMS = 5,
@@ -58,6 +61,12 @@ struct link_cut {
 struct link_step {
 	uint64_t at_ns;
 	uint64_t rtt_ns;
+};
+
+/* The largest IP packet that passes, Ethernet header not counted, from some time on. */
+struct link_mtu {
+	uint64_t at_ns;
+	uint32_t bytes;
 };
 
 struct link_config {
@@ -77,6 +86,8 @@ struct link_config {
 	uint32_t nsteps; /* link_init sorts its copy by at_ns */
 	struct link_cut cuts[LINK_CUTS_MAX];
 	struct link_step steps[LINK_STEPS_MAX];
+	uint32_t nmtus;
+	struct link_mtu mtus[LINK_MTUS_MAX]; /* the latest that began counts */
 };
 
 struct link_counters {
@@ -86,6 +97,7 @@ struct link_counters {
 	uint64_t lost_burst;
 	uint64_t lost_queue;
 	uint64_t lost_cut;
+	uint64_t lost_mtu;  /* larger than the path carries */
 	uint64_t reordered; /* given an extra delay */
 	uint64_t duplicated;
 	uint64_t corrupted;

@@ -24,7 +24,8 @@ const char link_options_help[] =
 	"  --dup P              probability of a second copy\n"
 	"  --corrupt P[,BITS]   probability of 1..BITS flipped bits, headers spared (BITS 8)\n"
 	"  --cut AT_MS,LEN_MS   nothing passes for LEN_MS, repeatable\n"
-	"  --rtt-step AT_MS,NEW_MS  the round trip becomes NEW_MS at AT_MS, repeatable\n";
+	"  --rtt-step AT_MS,NEW_MS  the round trip becomes NEW_MS at AT_MS, repeatable\n"
+	"  --path-mtu AT_MS,BYTES  from AT_MS on larger IP packets vanish, repeatable\n";
 
 enum option {
 	OPT_RATE,
@@ -38,6 +39,7 @@ enum option {
 	OPT_CORRUPT,
 	OPT_CUT,
 	OPT_STEP,
+	OPT_PATH_MTU,
 	OPT_COUNT,
 };
 
@@ -63,6 +65,8 @@ static const struct {
 		{ 1, LINK_FLIPS_MAX } },
 	[OPT_CUT] = { "cut", "AT_MS,LEN_MS", 2, 2, { 0, 0 }, { TIME_MAX_MS, TIME_MAX_MS } },
 	[OPT_STEP] = { "rtt-step", "AT_MS,NEW_MS", 2, 2, { 0, 0 }, { TIME_MAX_MS, TIME_MAX_MS } },
+	[OPT_PATH_MTU] = { "path-mtu", "AT_MS,BYTES with BYTES in 68..65535", 2, 2, { 0, 68 },
+		{ TIME_MAX_MS, 65535 } },
 };
 
 static int option_find(const char *name)
@@ -170,6 +174,12 @@ int link_config_parse_option(const char *name, const char *value, struct link_co
 			goto many;
 		cfg->steps[cfg->nsteps].at_ns = ms_to_ns(num[0]);
 		cfg->steps[cfg->nsteps++].rtt_ns = ms_to_ns(num[1]);
+		break;
+	case OPT_PATH_MTU:
+		if (cfg->nmtus == LINK_MTUS_MAX)
+			goto many;
+		cfg->mtus[cfg->nmtus].at_ns = ms_to_ns(num[0]);
+		cfg->mtus[cfg->nmtus++].bytes = (uint32_t)num[1];
 		break;
 	}
 	return 0;

@@ -12,6 +12,7 @@ void audit_init(struct audit *a, uint64_t rate_bps)
 {
 	memset(a, 0, sizeof(*a));
 	a->rate_bps = rate_bps;
+	a->line_overhead = STRAIT_LINE_OVERHEAD_BYTES;
 }
 
 void audit_fini(struct audit *a)
@@ -81,7 +82,7 @@ static void rate_account(struct audit *a, uint64_t now_ns, size_t len)
 	if (a->level_bytes < 0)
 		a->level_bytes = 0;
 	a->at_ns = now_ns;
-	a->level_bytes += (double)(len + STRAIT_LINE_OVERHEAD_BYTES);
+	a->level_bytes += (double)(len + a->line_overhead);
 	if (a->level_bytes > a->excess_bytes)
 		a->excess_bytes = a->level_bytes;
 }

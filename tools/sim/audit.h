@@ -31,6 +31,7 @@ struct audit {
 	/* Leaky bucket over the cap. */
 	uint64_t rate_bps;
 	uint64_t at_ns;
+	uint32_t line_overhead; /* of a datagram; audit_init() sets IPv4's */
 	double level_bytes;
 	double excess_bytes; /* max over all intervals of bytes sent - rate x interval */
 };

@@ -25,7 +25,8 @@ static void open_answer(struct world *w, const struct session_event *ev)
 	*slot = (struct world_rx){ .world = w, .objects = ev->open.objects };
 	slot->rx = rx_transfer_create(&ev->open, slot);
 	slot->map = calloc(ev->open.objects, sizeof(*slot->map));
-	if (!slot->rx || !slot->map) {
+	slot->placed = calloc(ev->open.objects, sizeof(*slot->placed));
+	if (!slot->rx || !slot->map || !slot->placed) {
 		world_fail(w, "no receiver for %u objects: %s", ev->open.objects, strerror(errno));
 		goto fail;
 	}
@@ -34,6 +35,7 @@ static void open_answer(struct world *w, const struct session_event *ev)
 fail:
 	rx_transfer_destroy(slot->rx);
 	free(slot->map);
+	free(slot->placed);
 	*slot = (struct world_rx){ 0 };
 }
 
@@ -43,6 +45,14 @@ static void object_place(struct world *w, struct world_rx *r, uint32_t i)
 	struct session *s = w->session[WORLD_SINK];
 	bool resumed = o->dst != NULL;
 
+	if (r->placed[i])
+		return;
+	/* An earlier transfer of the order still has it: its CLOSE is on the way. */
+	if (o->writer && o->writer != r) {
+		r->waiting = true;
+		return;
+	}
+	r->placed[i] = true;
 	if (o->published) {
 		session_rx_object_finish(s, r->rx, i, STRAIT_STATUS_EXISTS);
 		return;
@@ -59,9 +69,20 @@ static void object_place(struct world *w, struct world_rx *r, uint32_t i)
 			return;
 		}
 	}
+	o->writer = r;
 	if (rx_object_prepare(r->rx, i, o->dst, o->resume, resumed) > o->length)
 		world_fail(w, "object %u resumed with more bytes than it has", r->map[i]);
 	session_rx_object_place(s, w->now_ns, r->rx, i);
+}
+
+static void objects_place(struct world *w, struct world_rx *r)
+{
+	struct manifest_entry e;
+
+	r->waiting = false;
+	for (uint32_t i = 0; i < r->objects; i++)
+		if (rx_transfer_entry(r->rx, i, &e) == 0 && !(e.flags & STRAIT_MANIFEST_SKIP))
+			object_place(w, r, i);
 }
 
 /* It cannot be the source's: an error, unless a test speaks in its name. */
@@ -98,15 +119,14 @@ static void manifest_answer(struct world *w, struct world_rx *r)
 	}
 	r->loaded = true;
 	session_rx_begin(s, w->now_ns, r->rx);
-	for (uint32_t i = 0; i < r->objects; i++)
-		if (rx_transfer_entry(r->rx, i, &e) == 0 && !(e.flags & STRAIT_MANIFEST_SKIP))
-			object_place(w, r, i);
+	objects_place(w, r);
 }
 
 static void object_forget(struct world_object *o)
 {
 	free(o->dst);
 	o->dst = NULL;
+	o->writer = NULL;
 	memset(o->resume, 0, sizeof(o->resume));
 }
 
@@ -148,27 +168,40 @@ static void object_withdraw(struct world *w, struct world_rx *r, uint32_t i, uin
 		return;
 	}
 	o->rx_status = status;
+	r->placed[i] = true;
 	session_rx_object_finish(w->session[WORLD_SINK], r->rx, i, status);
-	object_forget(o);
+	if (!o->writer || o->writer == r)
+		object_forget(o);
 }
 
 static void transfer_end(struct world *w, struct world_rx *r, uint8_t status)
 {
 	/* Only a reset leaves bytes and resume areas behind, for the order to come back to. */
-	for (uint32_t i = 0; i < r->objects && r->loaded && status != STRAIT_STATUS_RESET; i++)
-		if (!w->objects[r->map[i]].published)
-			object_forget(&w->objects[r->map[i]]);
+	for (uint32_t i = 0; i < r->objects && r->loaded; i++) {
+		struct world_object *o = &w->objects[r->map[i]];
+
+		if (o->writer && o->writer != r)
+			continue;
+		if (status != STRAIT_STATUS_RESET && !o->published)
+			object_forget(o);
+		o->writer = NULL;
+	}
 	rx_transfer_destroy(r->rx);
 	free(r->map);
+	free(r->placed);
 	*r = (struct world_rx){ 0 };
 	w->closings++;
+	for (size_t i = 0; i < sizeof(w->rx) / sizeof(w->rx[0]); i++)
+		if (w->rx[i].rx && w->rx[i].waiting)
+			objects_place(w, &w->rx[i]);
 }
 
 void sink_event(struct world *w, const struct session_event *ev)
 {
 	struct world_rx *r = ev->rx ? rx_transfer_user(ev->rx) : NULL;
 
-	if (ev->type == SESSION_EVENT_UP || ev->type == SESSION_EVENT_DEAD)
+	if (ev->type == SESSION_EVENT_UP || ev->type == SESSION_EVENT_DEAD ||
+		ev->type == SESSION_EVENT_PATH)
 		return;
 	if (ev->type == SESSION_EVENT_RX_OPEN) {
 		open_answer(w, ev);
@@ -206,6 +239,9 @@ void sink_drop(struct world *w)
 	for (size_t i = 0; i < sizeof(w->rx) / sizeof(w->rx[0]); i++) {
 		rx_transfer_destroy(w->rx[i].rx);
 		free(w->rx[i].map);
+		free(w->rx[i].placed);
 		w->rx[i] = (struct world_rx){ 0 };
 	}
+	for (uint32_t i = 0; i < w->nobjects; i++)
+		w->objects[i].writer = NULL;
 }

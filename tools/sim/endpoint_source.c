@@ -68,7 +68,7 @@ int source_start(struct world *w, struct world_transfer *t)
 	params.class_ = t->class_;
 	params.flow = t->flow;
 	params.deadline_ms = t->deadline_ms;
-	params.symbol_bytes = w->cfg.symbol_bytes;
+	params.symbol_bytes = w->path_bytes;
 	params.objects = t->count;
 	params.entries = entries;
 	params.user = t;
@@ -159,6 +159,21 @@ static void object_end(struct world *w, struct world_transfer *t, uint32_t i, ui
 	object_release(o);
 }
 
+/* The session closed it with RESET: its symbols are too large for the path. Order it again. */
+static void transfer_reopen(struct world *w, struct world_transfer *t)
+{
+	int rc;
+
+	w->reopened++;
+	for (uint32_t i = t->first; i < t->first + t->count; i++)
+		if (w->objects[i].tx_status == STRAIT_STATUS_RESET)
+			w->objects[i].tx_status = STRAIT_STATUS_PENDING;
+	t->closed = false;
+	rc = source_start(w, t);
+	if (rc < 0 && rc != -ENOSPC)
+		world_fail(w, "a transfer could not be opened again: %s", strerror(-rc));
+}
+
 static void transfer_end(struct world *w, struct world_transfer *t, uint8_t status)
 {
 	for (uint32_t i = 0; i < t->count; i++)
@@ -168,6 +183,8 @@ static void transfer_end(struct world *w, struct world_transfer *t, uint8_t stat
 	t->closed = true;
 	t->close_status = status;
 	w->closings++;
+	if (status == STRAIT_STATUS_RESET && !w->resetting && !w->dead[WORLD_SOURCE])
+		transfer_reopen(w, t);
 	for (uint32_t i = 0; i < w->ntransfers; i++)
 		if (w->transfers[i].waiting) {
 			source_start(w, &w->transfers[i]);
@@ -181,6 +198,10 @@ void source_event(struct world *w, const struct session_event *ev)
 
 	if (ev->type == SESSION_EVENT_UP || ev->type == SESSION_EVENT_DEAD)
 		return;
+	if (ev->type == SESSION_EVENT_PATH) {
+		w->path_bytes = (uint16_t)ev->object;
+		return;
+	}
 	if (!t || t->tx != ev->tx) {
 		world_fail(w, "event %d of a transfer the source does not have", ev->type);
 		return;

@@ -39,7 +39,8 @@ static const char usage_rest[] =
 	"\n"
 	"Edges:\n"
 	"  --cap-gbps R         cap on the line rate (the link's rate); 0 = unknown\n"
-	"  --mtu N              IPv4 packet of the path (1500)\n"
+	"  --mtu N              IP packet the edges are configured for (1500)\n"
+	"  --ipv6               packets with IPv6's header\n"
 	"  --credit-mib N       credit of a class, at least two objects (4 BDP, at least 64)\n"
 	"  --credit-objects N   objects a class may have open (1048576)\n"
 	"  --scratch N          symbols that may wait for their manifest or place (2 BDP)\n"
@@ -162,7 +163,8 @@ static const struct {
 /* What was given, so that defaults can depend on it. */
 struct seen {
 	bool cap, mib, objects;
-	bool fb_cut, fb_step;
+	bool fb_cut, fb_step, fb_mtu;
+	uint32_t mtu;
 };
 
 static int restart_add(struct plan *p, double ms, enum world_side side)
@@ -202,7 +204,7 @@ static int number_apply(struct sim_options *o, struct seen *seen, enum option op
 		p->world.cap_bps = (uint64_t)(v * GBPS + 0.5);
 		break;
 	case OPT_MTU:
-		p->world.symbol_bytes = (uint16_t)(v - 28 - STRAIT_OVERHEAD_BYTES);
+		seen->mtu = (uint32_t)v;
 		break;
 	case OPT_CREDIT_MIB:
 		p->world.credit_bytes = (uint64_t)(v * (1 << 20)) + 1;
@@ -298,6 +300,8 @@ static int flag_parse(struct sim_options *o, const char *name)
 		o->plan.oracle = true;
 	else if (strcmp(name, "with-oracle") == 0)
 		o->plan.with_oracle = true;
+	else if (strcmp(name, "ipv6") == 0)
+		o->plan.world.ipv6 = true;
 	else if (strcmp(name, "cold") == 0)
 		o->plan.world.cold = true;
 	else if (strcmp(name, "light") == 0)
@@ -329,6 +333,9 @@ static void feedback_list(struct link_config *fb, const char *name, struct seen 
 	} else if (strcmp(name, "rtt-step") == 0 && !seen->fb_step) {
 		fb->nsteps = 0;
 		seen->fb_step = true;
+	} else if (strcmp(name, "path-mtu") == 0 && !seen->fb_mtu) {
+		fb->nmtus = 0;
+		seen->fb_mtu = true;
 	}
 }
 
@@ -436,6 +443,14 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, char *errbuf
 		snprintf(errbuf, errlen, "--mib and --objects exclude each other");
 		return -EINVAL;
 	}
+	seen.mtu = seen.mtu ? seen.mtu : 1500;
+	seen.mtu -= (p->world.ipv6 ? 48 : 28) + STRAIT_OVERHEAD_BYTES;
+	if (seen.mtu < STRAIT_SYMBOL_BYTES_MIN) {
+		snprintf(errbuf, errlen, "--mtu: over IPv6 at least %d",
+			STRAIT_SYMBOL_BYTES_MIN + STRAIT_OVERHEAD_BYTES + 48);
+		return -EINVAL;
+	}
+	p->world.symbol_bytes = (uint16_t)seen.mtu;
 	if (!seen.mib && !seen.objects)
 		p->total_bytes = 64 << 20;
 	if (!seen.cap)

@@ -41,13 +41,16 @@ static bool symbol_send(struct oracle *o, uint32_t len)
 			o->now_ns = pacer_next_ns(&o->pacer);
 		if (o->now_ns > o->limit_ns)
 			return false;
-		pacer_take(&o->pacer, o->now_ns, datagram + STRAIT_LINE_OVERHEAD_BYTES);
+		pacer_take(&o->pacer, o->now_ns, datagram + world_line_overhead(&o->plan->world));
 		o->sent++;
-		link_send(&o->link, o->now_ns, datagram + FRAME_HEADER_BYTES, &v);
+		link_send(&o->link, o->now_ns,
+			datagram + FRAME_HEADER_BYTES + (o->plan->world.ipv6 ? 20 : 0), &v);
 		if (v.depart_ns == 0)
 			continue;
 		o->line++;
-		own_ns = rate ? (datagram + STRAIT_LINE_OVERHEAD_BYTES) * 8000000000ULL / rate : 0;
+		own_ns = rate
+			? (datagram + world_line_overhead(&o->plan->world)) * 8000000000ULL / rate
+			: 0;
 		histogram_add(&o->queueing,
 			v.depart_ns - o->now_ns > own_ns ? v.depart_ns - o->now_ns - own_ns : 0);
 		for (unsigned int i = 0; i < v.n; i++)
@@ -124,6 +127,7 @@ static void measure(const struct oracle *o, uint64_t bytes, struct sim_result *o
 void oracle_run(const struct plan *p, uint64_t limit_ns, struct sim_result *out)
 {
 	static struct oracle o; /* too large for some stacks; a process runs one seed at a time */
+	static struct link_config l;
 
 	memset(&o, 0, sizeof(o));
 	memset(out, 0, sizeof(*out));
@@ -133,13 +137,14 @@ void oracle_run(const struct plan *p, uint64_t limit_ns, struct sim_result *out)
 	o.plan = p;
 	o.now_ns = o.end_ns = START_NS;
 	o.limit_ns = START_NS + limit_ns;
-	if (link_init(&o.link, &p->world.link[WORLD_SOURCE], p->world.seed, WORLD_SOURCE,
-		    START_NS) < 0) {
+	l = p->world.link[WORLD_SOURCE];
+	l.nmtus = 0; /* it knows what passes */
+	if (link_init(&o.link, &l, p->world.seed, WORLD_SOURCE, START_NS) < 0) {
 		snprintf(out->error, sizeof(out->error), "the link cannot be");
 		return;
 	}
 	pacer_init(&o.pacer, plan_rate_bps(p),
-		p->world.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+		p->world.symbol_bytes + STRAIT_OVERHEAD_BYTES + world_line_overhead(&p->world));
 	out->ok = orders_send(&o, &out->bytes);
 	if (!out->ok)
 		snprintf(out->error, sizeof(out->error), "not all got through in %.3f s",

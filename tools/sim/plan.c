@@ -11,7 +11,7 @@ double plan_eta(const struct plan *p)
 {
 	double symbol = p->world.symbol_bytes;
 
-	return symbol / (symbol + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+	return symbol / (symbol + STRAIT_OVERHEAD_BYTES + world_line_overhead(&p->world));
 }
 
 uint64_t plan_rate_bps(const struct plan *p)
@@ -141,6 +141,34 @@ static void draw_cross(struct world_config *w, struct prng *r)
 	}
 }
 
+/*
+ * The network layer: which IP, and how large its packets may be. Both ways carry the same, and no
+ * less than the smallest symbol asks for.
+ */
+static void draw_path(struct plan *p, struct prng *r)
+{
+	struct link_config *l = p->world.link;
+	uint32_t ip = 28;
+
+	p->world.ipv6 = prng_chance(r, 0.25);
+	if (p->world.ipv6) {
+		ip = 48;
+		if (p->world.symbol_bytes == STRAIT_SYMBOL_BYTES_IPV4)
+			p->world.symbol_bytes = STRAIT_SYMBOL_BYTES_IPV6;
+	}
+	for (uint64_t n = prng_chance(r, 0.15) ? 1 + prng_below(r, 2) : 0; n > 0; n--) {
+		uint32_t most = p->world.symbol_bytes + STRAIT_OVERHEAD_BYTES + ip;
+		uint32_t least = STRAIT_SYMBOL_BYTES_MIN + STRAIT_OVERHEAD_BYTES + ip;
+		struct link_mtu m = {
+			.at_ns = prng_chance(r, 0.2) ? 0 : (uint64_t)between(r, 0, 500e6),
+			.bytes = (uint32_t)between(r, least, most + 1),
+		};
+
+		for (int side = 0; side < WORLD_SIDES; side++)
+			l[side].mtus[l[side].nmtus++] = m;
+	}
+}
+
 void plan_random(struct plan *p, uint64_t seed)
 {
 	struct link_config *l = p->world.link;
@@ -188,6 +216,7 @@ void plan_random(struct plan *p, uint64_t seed)
 		};
 	if (prng_chance(r, 0.25))
 		p->world.attack = log_between(r, 0.001, 0.1);
+	draw_path(p, r);
 }
 
 static void link_print(const struct link_config *l, const char *prefix, FILE *out)
@@ -208,6 +237,16 @@ static void link_print(const struct link_config *l, const char *prefix, FILE *ou
 	for (uint32_t i = 0; i < l->nsteps; i++)
 		fprintf(out, " --%srtt-step %g,%g", prefix, (double)l->steps[i].at_ns / 1e6,
 			(double)l->steps[i].rtt_ns / 1e6);
+}
+
+static void path_print(const struct world_config *w, FILE *out)
+{
+	const struct link_config *l = &w->link[WORLD_SOURCE];
+
+	if (w->ipv6)
+		fprintf(out, " --ipv6");
+	for (uint32_t i = 0; i < l->nmtus; i++)
+		fprintf(out, " --path-mtu %g,%u", (double)l->mtus[i].at_ns / 1e6, l->mtus[i].bytes);
 }
 
 static void cross_print(const struct cross_config *c, FILE *out)
@@ -234,9 +273,10 @@ void plan_print(const struct plan *p, FILE *out)
 		fprintf(out, " --fb-rate-gbps %g", (double)w->link[WORLD_SINK].rate_bps / 1e9);
 	for (uint32_t i = 0; i < w->ncross; i++)
 		cross_print(&w->cross[i], out);
+	path_print(w, out);
 	fprintf(out, " --mtu %d --class %s --transfers %u --control-us %g%s",
-		w->symbol_bytes + STRAIT_OVERHEAD_BYTES + 28, classes[p->class_], p->transfers,
-		(double)w->control_delay_ns / 1e3, w->cold ? " --cold" : "");
+		w->symbol_bytes + STRAIT_OVERHEAD_BYTES + (w->ipv6 ? 48 : 28), classes[p->class_],
+		p->transfers, (double)w->control_delay_ns / 1e3, w->cold ? " --cold" : "");
 	for (uint32_t i = 0; i < p->nrestarts; i++)
 		fprintf(out, " --restart-%s %g",
 			p->restarts[i].side == WORLD_SOURCE ? "source" : "sink",

@@ -47,7 +47,8 @@ int world_settle(struct world *w)
 {
 	struct session_stats stats;
 	double burst = CAP_BURST_PACKETS *
-		(double)(w->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES);
+		(double)(w->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES +
+			world_line_overhead(&w->cfg));
 
 	for (uint32_t i = 0; i < w->ntransfers; i++) {
 		const struct world_transfer *t = &w->transfers[i];

@@ -20,7 +20,10 @@
 /*
  * Ethernet, IPv4 and UDP headers: what the link model calls the frame is the datagram and these.
  */
-enum { FRAME_HEADER_BYTES = 42 };
+static uint32_t frame_header_bytes(const struct world *w)
+{
+	return w->cfg.ipv6 ? 62 : 42;
+}
 
 /* A core that asks to be called at once and then sends nothing is looked at again after this. */
 enum { SPIN_NS = 1000, SPINS_MAX = 1000000 };
@@ -124,7 +127,7 @@ static void trace_sent(struct world *w, size_t len, uint64_t backlog_bytes,
 	struct trace_bin *bin = trace_at(&w->trace, w->now_ns);
 
 	if (v->depart_ns) {
-		uint64_t line = len + STRAIT_LINE_OVERHEAD_BYTES;
+		uint64_t line = len + world_line_overhead(&w->cfg);
 		uint64_t rate = w->cfg.link[WORLD_SOURCE].rate_bps;
 		uint64_t own_ns = rate ? line * 8 * NS_PER_S / rate : 0;
 		uint64_t spent_ns = v->depart_ns - w->now_ns;
@@ -133,7 +136,7 @@ static void trace_sent(struct world *w, size_t len, uint64_t backlog_bytes,
 	}
 	if (!bin)
 		return;
-	bin->offered_bytes += len + STRAIT_LINE_OVERHEAD_BYTES;
+	bin->offered_bytes += len + world_line_overhead(&w->cfg);
 	bin->packets++;
 	bin->lost += v->n == 0;
 	if (backlog_bytes > bin->queue_bytes)
@@ -150,7 +153,7 @@ static void transmit(struct world *w, enum world_side side, uint32_t packet, siz
 	uint64_t backlog;
 
 	f->packets++;
-	f->line_bytes += len + STRAIT_LINE_OVERHEAD_BYTES;
+	f->line_bytes += len + world_line_overhead(&w->cfg);
 	f->symbols += symbol;
 	if (audit_packet(&w->audit[side], w->now_ns, bytes, len) < 0)
 		world_fail(w, "a packet of %zu bytes could not be audited", len);
@@ -164,7 +167,7 @@ static void transmit(struct world *w, enum world_side side, uint32_t packet, siz
 		return;
 	}
 	backlog = w->trace.bin_ns ? link_backlog_bytes(&w->link[side], w->now_ns) : 0;
-	link_send(&w->link[side], w->now_ns, (uint32_t)len + FRAME_HEADER_BYTES, &v);
+	link_send(&w->link[side], w->now_ns, (uint32_t)len + frame_header_bytes(w), &v);
 	if (side == WORLD_SOURCE)
 		trace_sent(w, len, backlog, &v);
 	f->symbols_queue += symbol && v.depart_ns == 0;
@@ -449,7 +452,8 @@ static int sessions_create(struct world *w)
 	c.cap_bps = w->cfg.cap_bps;
 	c.rtt_hint_ns = w->cfg.link[WORLD_SOURCE].rtt_ns;
 	c.loss_prior = w->cfg.loss_prior;
-	c.symbol_bytes = w->cfg.symbol_bytes;
+	c.symbol_bytes = w->path_bytes = w->cfg.symbol_bytes;
+	c.ip_bytes = w->cfg.ipv6 ? 48 : 28;
 	c.log_packets = w->cfg.log_packets;
 	c.window_packets = w->cfg.window_packets;
 	c.scratch_slots = w->cfg.scratch_slots;
@@ -471,6 +475,7 @@ static int sessions_create(struct world *w)
 		w->wake_ns[side] = w->now_ns;
 		audit_init(&w->audit[side], w->cfg.cap_bps);
 		w->audit[side].at_ns = w->now_ns;
+		w->audit[side].line_overhead = world_line_overhead(&w->cfg);
 	}
 	if (w->attack)
 		attack_sessions(w->attack, w);
@@ -513,6 +518,7 @@ int world_restart(struct world *w, enum world_side crashed)
 	int rc;
 
 	w->restarts++;
+	w->resetting = true;
 	for (uint32_t i = 0; i < w->ntransfers; i++) {
 		again[i] = !w->transfers[i].closed;
 		w->transfers[i].waiting = false;
@@ -528,6 +534,7 @@ int world_restart(struct world *w, enum world_side crashed)
 	for (uint32_t i = 0; i < w->ntransfers; i++)
 		if (other == WORLD_SOURCE && w->transfers[i].tx)
 			world_fail(w, "transfer %u survived a reset", i);
+	w->resetting = false;
 	session_drop(w, WORLD_SOURCE);
 	session_drop(w, WORLD_SINK);
 	source_drop(w);

@@ -42,6 +42,7 @@ struct world_config {
 	uint64_t seed;
 	uint64_t cap_bps; /* both sides; 0 = none */
 	uint16_t symbol_bytes;
+	bool ipv6;                 /* packets have its header */
 	uint64_t control_delay_ns; /* from an event to the control thread's answer */
 	uint64_t credit_bytes;     /* each class */
 	uint64_t credit_objects;
@@ -74,8 +75,9 @@ struct world_object {
 
 	uint8_t *dst;
 	uint8_t resume[SESSION_RESUME_BYTES];
-	bool published; /* verified and visible at the destination */
-	bool verified;  /* compared once */
+	const struct world_rx *writer; /* the transfer that has its bytes */
+	bool published;                /* verified and visible at the destination */
+	bool verified;                 /* compared once */
 	uint64_t verified_ns;
 	uint8_t rx_status;
 };
@@ -98,7 +100,8 @@ struct world_rx {
 	struct rx_transfer *rx;
 	uint32_t objects;
 	uint32_t *map; /* to world objects, once loaded */
-	bool loaded;
+	bool *placed;  /* each object has been answered for */
+	bool loaded, waiting;
 };
 
 struct world_figures {
@@ -162,7 +165,10 @@ struct world {
 	uint64_t verified_ns; /* the last object was verified at */
 	uint64_t closings;    /* transfers given back, both sides */
 	uint64_t spins, steps, restarts;
-	struct prng rnd; /* session ids and secrets */
+	uint64_t reopened;   /* transfers, because the path carries less */
+	uint16_t path_bytes; /* symbols of transfers that start */
+	bool resetting;      /* transfers that end are ordered again by world_restart() */
+	struct prng rnd;     /* session ids and secrets */
 
 	struct world_object *objects;
 	uint32_t nobjects, objects_cap;
@@ -246,6 +252,12 @@ int world_restart(struct world *w, enum world_side crashed);
 /* Counter of a side, earlier sessions included. */
 uint64_t world_counter(const struct world *w, enum world_side side, enum strait_counter c);
 uint64_t world_nonce_repeats(const struct world *w);
+
+/* What a datagram costs the line beside its bytes. */
+static inline uint32_t world_line_overhead(const struct world_config *cfg)
+{
+	return STRAIT_LINE_OVERHEAD_BYTES + (cfg->ipv6 ? 20 : 0);
+}
 
 /* Keep the first problem. */
 void world_fail(struct world *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -11,7 +11,7 @@ struct column {
 	uint64_t value;
 };
 
-enum { COLUMNS = 25 };
+enum { COLUMNS = 26 };
 
 static void columns_fill(const struct wan_direction *d, struct column *col)
 {
@@ -24,6 +24,7 @@ static void columns_fill(const struct wan_direction *d, struct column *col)
 		{ "lost_burst", l->lost_burst },
 		{ "lost_queue", l->lost_queue },
 		{ "lost_cut", l->lost_cut },
+		{ "lost_mtu", l->lost_mtu },
 		{ "reordered", l->reordered },
 		{ "duplicated", l->duplicated },
 		{ "corrupted", l->corrupted },
@@ -90,7 +91,7 @@ static void print_line(const struct wan *w, double seconds, uint64_t overruns)
 
 		printf("  %s in %" PRIu64 " out %" PRIu64 " lost %" PRIu64 " queue drops %" PRIu64,
 			side == WAN_A ? "A>B" : "B>A", l->offered, l->delivered,
-			l->lost_random + l->lost_burst + l->lost_cut, l->lost_queue);
+			l->lost_random + l->lost_burst + l->lost_cut + l->lost_mtu, l->lost_queue);
 	}
 	printf("  overruns %" PRIu64 "\n", overruns);
 }
