@@ -171,7 +171,7 @@ static int take_class(const struct ctl *ctl, Strait__Request *req)
 
 static int take_options(struct ctl *ctl, Strait__Request *req)
 {
-	const char *deadline = ctl_option(ctl, "deadline");
+	const char *deadline = ctl_option(ctl, "deadline"), *bytes = ctl_option(ctl, "bytes");
 	char err[160];
 	uint64_t ns;
 
@@ -179,6 +179,11 @@ static int take_options(struct ctl *ctl, Strait__Request *req)
 	req->from_site = (char *)ctl_option(ctl, "from");
 	req->to_site = (char *)ctl_option(ctl, "to");
 	req->idempotency_key = (char *)ctl_option(ctl, "idempotency-key");
+	if (bytes != NULL) {
+		if (units_parse_bytes(bytes, &req->bytes, err, sizeof(err)) != 0)
+			return ctl_fail(CTL_USAGE, "--bytes: %s", err);
+		req->has_bytes = true;
+	}
 	req->has_open = req->open = ctl_option(ctl, "open") != NULL;
 	if (req->from_site == NULL || req->to_site == NULL)
 		return ctl_fail(CTL_USAGE, "--from SITE and --to SITE are needed");

@@ -32,6 +32,7 @@ static const struct ctl_option order_submit[] = {
 	{ "to", "SITE", 0, "where they shall be" },
 	{ "class", "CLASS", 0, "urgent, normal (default) or bulk" },
 	{ "deadline", "TIME", 0, "from now, like 30s; what is later has failed" },
+	{ "bytes", "SIZE", 0, "of all objects: a deadline too near is refused at once" },
 	{ "object", "KEY", 'k', "an object, repeatable; also as arguments" },
 	{ "keys-file", "FILE", 0, "keys from FILE (- is standard input), one a line" },
 	{ "null", NULL, '0', "keys in the file end with a NUL byte, not a line" },

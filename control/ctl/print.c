@@ -206,6 +206,8 @@ json_t *json_link(const Strait__LinkReport *l)
 	json_object_set_new(o, "loss", json_real(l->loss));
 	put_number(o, "backlog_bytes", l->backlog_bytes);
 	put_number(o, "delivered_bytes", l->delivered_bytes);
+	if (l->has_expected_bps)
+		put_number(o, "expected_bps", l->expected_bps);
 	if (l->goodput_bps > 0)
 		json_object_set_new(o, "eta_seconds",
 			json_real((double)l->backlog_bytes * 8 / (double)l->goodput_bps));

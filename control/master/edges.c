@@ -369,6 +369,11 @@ static int on_results(struct client *c, const Strait__OrderResults *msg)
 			return rpc_fail(c->conn, EINVAL, "order %" PRIu64 " has no object %u",
 				msg->order, r->index);
 	}
+	if (s != NULL && msg->text != NULL && msg->n_results > 0) {
+		orderbook_explain(m->book, msg->order, msg->text);
+		log_info("master", "deadline cannot be met order=%" PRIu64 ": %.250s", s->order->id,
+			msg->text);
+	}
 	if (c->nacks == c->acks_room) {
 		size_t room = c->acks_room * 2 + 16;
 		struct pending_ack *acks = realloc(c->acks, room * sizeof(*acks));

@@ -3,6 +3,9 @@
 #include "control/base/log.h"
 #include "control/base/name.h"
 #include "control/master/master.h"
+#include "control/orders/feasible.h"
+
+#include <strait/wire.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -370,6 +373,73 @@ static struct orderbook_key *take_keys(struct client *c, const Strait__Request *
 	return keys;
 }
 
+/* Of a cap, with symbols for an MTU of 1500, less what manifests, rows and control take. */
+static uint64_t link_goodput(uint64_t cap_bps)
+{
+	return (uint64_t)((double)cap_bps * 0.98 * STRAIT_SYMBOL_BYTES_IPV4 /
+		(STRAIT_SYMBOL_BYTES_IPV4 + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES));
+}
+
+/* What the way from one site to another is good for, by its edge's report or by the caps. */
+static void link_of(struct master *m, const Strait__Request *r, uint64_t now_ms,
+	struct feasible_link *l)
+{
+	const char *name = sites_edge(m, r->from_site);
+	const struct edge *e = name != NULL ? edge_find(m, r->from_site, name) : NULL;
+
+	*l = (struct feasible_link){ .now_ms = now_ms };
+	for (size_t i = 0; e != NULL && e->report != NULL && i < e->report->n_links; i++) {
+		const Strait__LinkReport *k = e->report->links[i];
+
+		if (strcmp(k->peer_site, r->to_site) != 0 || k->expected_bps == 0)
+			continue;
+		l->rate_bps = k->expected_bps;
+		l->latency_ms = k->latency_us / 1000;
+		return;
+	}
+	/* Nobody sent there yet. */
+	l->rate_bps = link_goodput(sites_cap(m, r->from_site, r->to_site));
+}
+
+/* An order's bytes that are not there; 0 when nobody knows. */
+static uint64_t order_left(const struct order *o)
+{
+	uint64_t done, total;
+
+	order_progress(o, &done, &total);
+	if (total < o->told_bytes)
+		total = o->told_bytes;
+	return total > done ? total - done : 0;
+}
+
+/* Whether the deadline can be met, as far as is known here; the edge knows sizes and looks again. */
+static bool is_feasible(struct master *m, const Strait__Request *r, uint64_t now_ms, char *why,
+	size_t len)
+{
+	struct feasible_order own = { .bytes = r->has_bytes ? r->bytes : 0,
+		.deadline_ms = r->has_deadline_ms ? r->deadline_ms : 0,
+		.class = r->has_class_ ? r->class_ : 1 };
+	struct feasible_link link;
+	const struct order *o;
+	struct feasible f;
+
+	if (own.deadline_ms == 0)
+		return true;
+	link_of(m, r, now_ms, &link);
+	feasible_begin(&f, &link, &own);
+	for (o = orderbook_first(m->book); o != NULL; o = TAILQ_NEXT(o, live)) {
+		struct feasible_order other = { .id = o->id,
+			.deadline_ms = o->deadline_ms,
+			.class = o->class };
+
+		if (strcmp(o->from_site, r->from_site) != 0 || strcmp(o->to_site, r->to_site) != 0)
+			continue;
+		other.bytes = order_left(o);
+		feasible_add(&f, &other);
+	}
+	return feasible_end(&f, why, len);
+}
+
 static void order_submit(struct client *c, const Strait__Request *r)
 {
 	struct orderbook_spec spec = { .from_site = r->from_site,
@@ -378,13 +448,21 @@ static void order_submit(struct client *c, const Strait__Request *r)
 		.deadline_ms = r->deadline_ms,
 		.idempotency = r->idempotency_key,
 		.open = r->has_open && r->open,
+		.bytes = r->has_bytes ? r->bytes : 0,
 		.count = r->n_objects };
 	struct orderbook_key *keys;
 	struct order *o;
-	char err[256];
+	char err[320], why[256];
 
 	if (check_sites(c, r) != 0 || is_repeated(c, r))
 		return;
+	if (!is_feasible(c->master, r, clock_unix_ms(), why, sizeof(why))) {
+		snprintf(err, sizeof(err), "the deadline cannot be met: %s", why);
+		log_info("master", "order refused from=%s to=%s by=%s: %s", r->from_site,
+			r->to_site, rpc_peer(c->conn)->name, err);
+		reply_error(c, ETIME, err);
+		return;
+	}
 	keys = take_keys(c, r);
 	if (keys == NULL)
 		return;

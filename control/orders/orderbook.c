@@ -339,6 +339,17 @@ int orderbook_result(struct orderbook *b, uint64_t wire, uint32_t index, unsigne
 	return 0;
 }
 
+void orderbook_explain(struct orderbook *b, uint64_t wire, const char *text)
+{
+	struct shipment *s = orderbook_find_shipment(b, wire);
+	struct order *o = s != NULL ? s->order : NULL;
+
+	if (o == NULL || o->state == ORDER_DONE || o->state == ORDER_CANCELED)
+		return;
+	snprintf(o->text, sizeof(o->text), "%s", text);
+	order_mark_dirty(b, o);
+}
+
 int orderbook_shipment_end(struct orderbook *b, uint64_t wire, unsigned int status,
 	const char *text, uint64_t now_ms)
 {

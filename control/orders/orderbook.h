@@ -153,6 +153,7 @@ struct order {
 	struct order_object *dirty_objects;
 	struct shipment_list shipments;
 	uint64_t rate_bps, rate_bytes, rate_ms; /* for the owner: goodput, measured since */
+	uint64_t told_bytes; /* of all objects, as the client says; 0: not known */
 };
 
 struct orderbook_key {
@@ -165,6 +166,7 @@ struct orderbook_spec {
 	const char *idempotency; /* NULL: none */
 	unsigned int class;
 	uint64_t deadline_ms;
+	uint64_t bytes; /* of all objects; 0: not known */
 	const struct orderbook_key *keys;
 	size_t count; /* 0 only with open */
 	bool open;
@@ -196,6 +198,8 @@ struct order *orderbook_first(struct orderbook *b);
  */
 int orderbook_result(struct orderbook *b, uint64_t wire, uint32_t index, unsigned int status,
 	uint64_t length, uint64_t now_ms);
+/** What the edge says of why the shipment's order fails, in place of our own count. */
+void orderbook_explain(struct orderbook *b, uint64_t wire, const char *text);
 /**
  * Everything still flying in a shipment ends with status: refused, or its edge is lost. 0 or
  * -ENOENT.

@@ -192,6 +192,7 @@ static struct order *order_create(struct orderbook *b, const struct orderbook_sp
 		snprintf(o->idempotency, sizeof(o->idempotency), "%s", spec->idempotency);
 	o->class = (uint8_t)spec->class;
 	o->deadline_ms = spec->deadline_ms;
+	o->told_bytes = spec->bytes;
 	o->next_due_ms = UINT64_MAX;
 	o->opened = spec->open ? ORDER_OPEN : ORDER_CLOSED;
 	return o;

@@ -23,8 +23,8 @@
 enum {
 	UDP_PORT_DEFAULT = 4790,
 	MAX_SLEEP_US_DEFAULT = 100,
-	OBJECTS_DEFAULT = 16384,
-	SLOTS_MAX = 65000, /* 16-bit lists */
+	OBJECTS_DEFAULT = 262144, /* 1G of 4 KiB each */
+	SLOTS_MAX = 65000,        /* 16-bit lists */
 	PACKETS_MAX = 1 << 24,
 	PACKETS_MIN = 1024, /* fewer than 12 ms of 1 Gbit/s */
 	SLOTS_DEFAULT = 4096,
@@ -387,6 +387,8 @@ static void check_caps(struct check *ck, struct edge_config *cfg, struct raw_con
 	char where[64];
 
 	cfg->cap_bps = parse_rate(ck, "cap", is_given(r->cap) ? r->cap : NULL);
+	cfg->total_cap_bps =
+		parse_rate(ck, "total_cap", is_given(r->total_cap) ? r->total_cap : NULL);
 	for (uint32_t i = 0; i < r->peers_count; i++) {
 		snprintf(where, sizeof(where), "peers[%u].cap", i);
 		cfg->caps[i].site = r->peers[i].site;

@@ -50,7 +50,7 @@ struct edge_config {
 	const char *master;
 	struct rpc_tls_config tls;
 
-	uint64_t cap_bps;
+	uint64_t cap_bps, total_cap_bps; /* of a link; of all together */
 	struct peer_cap caps[EDGE_CAPS_MAX];
 	uint32_t cap_count;
 	struct session_credit credit[STRAIT_CLASS_COUNT]; /* 0: from the pool's size */

@@ -131,6 +131,7 @@ static const struct cyaml_schema_field fields[] = {
 	MAP_OPT(struct raw_config, tls, tls_fields),
 	BOOL_OPT(struct raw_config, insecure_loopback),
 	TEXT_OPT(struct raw_config, cap),
+	TEXT_OPT(struct raw_config, total_cap),
 	CYAML_FIELD_SEQUENCE("peers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct raw_config,
 		peers, &peer_schema, 0, EDGE_CAPS_MAX),
 	MAP_OPT(struct raw_config, credit, credit_fields),

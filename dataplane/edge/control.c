@@ -171,11 +171,19 @@ void control_stop(struct control *c)
 
 /* ---- the loop's callbacks ---------------------------------------------------------------- */
 
+static bool session_figures(void *ctx, const struct session *s, struct session_stats *out)
+{
+	struct control *c = ctx;
+
+	return worker_session_stats(c->parts.worker, s, out);
+}
+
 static void work(struct control *c)
 {
 	uint64_t now = clock_now_ns();
 	bool more = false;
 
+	peers_measure(c->peers, now, session_figures, c);
 	more |= ingest_run(c->ingest, now);
 	if (c->phase == CONTROL_RUNNING || c->phase == CONTROL_DRAINING)
 		more |= orders_run(c->orders, now, clock_unix_ms());
@@ -289,6 +297,7 @@ static int create_peers(struct control *c, char *err, size_t err_len)
 		.symbol_bytes = port_symbol_bytes(c->parts.port),
 		.dscp = port->dscp,
 		.cap_bps = cfg->cap_bps,
+		.total_cap_bps = cfg->total_cap_bps,
 		.caps = cfg->caps,
 		.cap_count = cfg->cap_count,
 		.log_packets = cfg->log_packets,

@@ -129,6 +129,11 @@ void order_object_final(struct order *o, uint32_t index, uint8_t status)
 {
 	struct order_object *obj = &o->objects[index];
 
+	if (obj->status == STRAIT_STATUS_PENDING && obj->length <= o->bytes_left) {
+		o->bytes_left -= obj->length;
+		if (obj->lease == 0 && obj->length <= o->bytes_waiting)
+			o->bytes_waiting -= obj->length;
+	}
 	object_release(o, obj);
 	if (obj->status != STRAIT_STATUS_PENDING)
 		return;
@@ -218,6 +223,7 @@ static int log_send(struct order *o, int (*send)(void *ctx, const Strait__OrderR
 	m.first = o->log_sent;
 	m.n_results = n;
 	m.results = pointers;
+	m.text = o->refusal[0] != '\0' ? o->refusal : NULL;
 	ret = send(ctx, &m);
 	if (ret == 0)
 		o->log_sent += n;
@@ -425,6 +431,7 @@ static uint8_t order_continue(struct order *o, const Strait__OrderStart *m, cons
 	if (again > 0) {
 		log_info("order", "tried again order=%" PRIu64 " objects=%u", o->id, again);
 		o->end_status = STRAIT_STATUS_PENDING;
+		o->refusal[0] = '\0';
 		if (o->state == ORDER_DONE) {
 			o->link->orders++;
 			o->orders->pending++;

@@ -24,6 +24,10 @@
  * reset gives its parts back: what is not final is opened again on the next session, leases
  * kept.
  *
+ * An order with a deadline is weighed against the link's others when its objects are found, and ends
+ * DEADLINE at once with the numbers if it cannot be; later it ends so as soon as what the pool still
+ * holds of it, and of those before it, is more than the link's cap lets through by then.
+ *
  * Objects are leased when the session wants them and released with their final status.
  *
  * Control thread only. Times are CLOCK_MONOTONIC ns unless named unix.
@@ -34,6 +38,7 @@ enum {
 	ORDER_LOOKUP_SLICE = 256,   /* objects looked up per orders_run() */
 	ORDER_RESULTS_BATCH = 2048, /* results a message */
 	ORDER_NORMAL_SLOTS = 48,    /* of a session's transfers, all but urgent may use */
+	ORDER_CHECK_MS = 100,       /* between looks for deadlines that cannot be kept */
 	ORDER_REOPENS_MAX = 64,     /* refused or reset so often in a row: give up */
 };
 
@@ -44,9 +49,13 @@ struct order;
 struct order_link {
 	struct session *session; /* NULL: none now */
 	uint16_t symbol_bytes;
-	uint32_t live;    /* transfers handed to the session */
-	uint32_t orders;  /* orders that are not done: the peer is wanted */
-	bool unreachable; /* tried long enough: orders end */
+	uint32_t live;        /* transfers handed to the session */
+	uint32_t orders;      /* orders that are not done: the peer is wanted */
+	bool unreachable;     /* tried long enough: orders end */
+	uint64_t goodput_bps; /* to be expected; 0: not known */
+	uint64_t limit_bps;   /* more is not possible; 0: not known */
+	uint64_t latency_ns;  /* from the last byte sent to the end */
+	uint64_t scan_bytes;  /* for orders_run() */
 };
 
 struct order_ops {

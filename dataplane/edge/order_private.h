@@ -70,6 +70,9 @@ struct order {
 	uint32_t remaining; /* objects without final status */
 	uint8_t *names;
 	uint64_t bytes_total, bytes_done;
+	uint64_t bytes_left;    /* of objects without final status, once looked up */
+	uint64_t bytes_waiting; /* ... and of these, of objects never leased: surely not sent */
+	char refusal[256];      /* why it ended DEADLINE, with the results; "": it did not */
 
 	struct order_part *parts;
 	uint32_t part_count;
@@ -104,6 +107,7 @@ struct orders {
 	struct order_bucket buckets[ORDER_BUCKETS];
 	struct order_tx_list closed;
 	uint32_t count, pending, live;
+	uint64_t checked_ns;
 	bool draining;
 	bool starved; /* a command was not taken, no memory: orders_run() tries again */
 };
@@ -116,4 +120,9 @@ void order_end(struct order *o, uint8_t status);
 void order_settle(struct order *o, uint64_t now_ns);
 /* order_run.c */
 int order_cut_parts(struct order *o);
+/* order_deadline.c */
+/* Of an order just looked up: end it if its deadline cannot be kept. */
+void order_admit(struct order *o, uint64_t unix_ms);
+/* End what cannot be in time any more, whatever happens. */
+void orders_check_deadlines(struct orders *os, uint64_t now_ns, uint64_t unix_ms);
 void order_tx_free(struct order_tx *t);

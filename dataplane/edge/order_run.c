@@ -87,7 +87,7 @@ int order_cut_parts(struct order *o)
 	free(o->parts);
 	o->parts = NULL;
 	o->part_count = 0;
-	o->bytes_total = 0;
+	o->bytes_total = o->bytes_left = o->bytes_waiting = 0;
 	for (uint32_t i = 0; i < o->object_count; i++) {
 		struct manifest_entry e;
 		size_t size = 0;
@@ -96,6 +96,11 @@ int order_cut_parts(struct order *o)
 			object_entry(o, &o->objects[i], &e);
 			size = manifest_entry_size(&e);
 			o->bytes_total += e.length;
+			if (o->objects[i].status == STRAIT_STATUS_PENDING) {
+				o->bytes_left += e.length;
+				if (o->objects[i].lease == 0)
+					o->bytes_waiting += e.length;
+			}
 		}
 		if (o->part_count == 0 || in_part == STRAIT_TRANSFER_OBJECTS_MAX ||
 			manifest + size > STRAIT_MANIFEST_BYTES_MAX) {
@@ -119,7 +124,7 @@ int order_cut_parts(struct order *o)
 }
 
 /* Returns how many objects were looked at. */
-static uint32_t order_lookup(struct order *o, uint32_t slice)
+static uint32_t order_lookup(struct order *o, uint32_t slice, uint64_t unix_ms)
 {
 	uint32_t n = 0;
 
@@ -138,6 +143,8 @@ static uint32_t order_lookup(struct order *o, uint32_t slice)
 			o->parts = NULL;
 			o->part_count = 0;
 			order_end(o, STRAIT_STATUS_INTERNAL);
+		} else {
+			order_admit(o, unix_ms);
 		}
 	}
 	return n;
@@ -297,6 +304,9 @@ static int tx_feed(struct order_tx *t)
 			}
 			if (ret == 0) {
 				obj->lease = found.handle;
+				o->bytes_waiting -= obj->length < o->bytes_waiting
+					? obj->length
+					: o->bytes_waiting;
 				obj->data = found.data;
 			}
 		}
@@ -354,6 +364,7 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 	struct order *o;
 
 	orders_retry(os);
+	orders_check_deadlines(os, now_ns, unix_ms);
 	TAILQ_FOREACH(o, &os->sorted, sorted) {
 		if (o->state == ORDER_DONE)
 			continue;
@@ -362,7 +373,7 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 			order_end(o, STRAIT_STATUS_DEADLINE);
 		}
 		if (o->state == ORDER_LOOKUP && o->live == 0 && slice > 0)
-			slice -= order_lookup(o, slice);
+			slice -= order_lookup(o, slice, unix_ms);
 		if (o->state == ORDER_LOOKUP)
 			more = more || o->live == 0;
 		if (o->state == ORDER_ACTIVE && !order_is_ending(o)) {

@@ -4,6 +4,7 @@
 #include "control/base/log.h"
 #include "dataplane/edge/order_fakes.h"
 #include "dataplane/transport/transfer.h"
+#include "dataplane/transport/tx_transfer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +25,8 @@ struct world {
 	uint8_t status[64]; /* by index, as the master learned it */
 	uint64_t length[64];
 	unsigned int results;
-	uint32_t next; /* log position the master has */
+	char text[256]; /* of the last message that had one */
+	uint32_t next;  /* log position the master has */
 	bool away;
 };
 
@@ -100,6 +102,8 @@ static int take(void *ctx, const Strait__OrderResults *m)
 		w->length[m->results[i]->index] = m->results[i]->length;
 	}
 	w->results += m->n_results;
+	if (m->text != NULL)
+		snprintf(w->text, sizeof(w->text), "%s", m->text);
 	w->next = m->first + (uint32_t)m->n_results;
 	return 0;
 }
@@ -198,6 +202,100 @@ static void an_order_runs_from_lookup_to_forgotten(void **state)
 	/* Forgotten: the same number starts from the beginning. */
 	assert_int_equal(start(w, 1, OBJECTS, 0, 0), STRAIT_STATUS_PENDING);
 	assert_int_equal(orders_pending(w->orders), 1);
+}
+
+static void a_deadline_that_cannot_be_met_is_refused_with_the_numbers(void **state)
+{
+	struct world *w = *state;
+
+	/* Ten objects of 100 kB at 8 Mbit/s: a second. */
+	w->link.goodput_bps = w->link.limit_bps = 8000000;
+	w->link.latency_ns = 50000000;
+	start(w, 1, OBJECTS, w->unix_ms + 1040, 0);
+	turn(w);
+	assert_null(started(w));
+	assert_int_equal(w->results, OBJECTS);
+	for (int i = 0; i < OBJECTS; i++)
+		assert_int_equal(w->status[i], STRAIT_STATUS_DEADLINE);
+	assert_string_equal(w->text,
+		"0.0 MB go before it and it has 1.0 MB: at 8.0 Mbit/s it ends in 1.05 s at the "
+		"earliest, its deadline is in 1.04 s");
+	start(w, 2, OBJECTS, w->unix_ms + 1060, 0);
+	turn(w);
+	assert_non_null(started(w));
+	/* A second one behind it, and one that would make it late. */
+	w->next = 0;
+	start(w, 3, OBJECTS, w->unix_ms + 1900, 0);
+	turn(w);
+	assert_non_null(strstr(w->text, "1.0 MB go before it"));
+	w->next = 0;
+	start(w, 4, 1, w->unix_ms + 500, 0);
+	turn(w);
+	assert_non_null(strstr(w->text, "order 2 end in"));
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_START, NULL), 1);
+	/* Without a deadline, or a rate, anything goes. */
+	w->next = 0;
+	start(w, 5, OBJECTS, 0, 0);
+	turn(w);
+	w->link.goodput_bps = 0;
+	start(w, 6, OBJECTS, w->unix_ms + 10, 0);
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_START, NULL), 3);
+}
+
+static void a_deadline_that_has_become_impossible_ends_the_order_at_once(void **state)
+{
+	struct world *w = *state;
+	struct worker_command c = { 0 };
+
+	w->link.goodput_bps = w->link.limit_bps = 8000000;
+	start(w, 1, OBJECTS, w->unix_ms + 1500, 0);
+	turn(w);
+	assert_non_null(started(w));
+	/* Half of it is on its way, the other half needs half a second. */
+	event(w, SESSION_EVENT_TX_WANT, started(w), 5, 0);
+	w->now_ns += S_NS;
+	w->unix_ms += 990;
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_CANCEL, NULL), 0);
+	w->now_ns += S_NS / 5;
+	w->unix_ms += 20;
+	turn(w);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_CANCEL, &c), 1);
+	assert_int_equal(c.status, STRAIT_STATUS_DEADLINE);
+	for (uint32_t i = 0; i < OBJECTS; i++)
+		event(w, SESSION_EVENT_TX_OBJECT, started(w), i,
+			i < 4 ? STRAIT_STATUS_COMMITTED : STRAIT_STATUS_DEADLINE);
+	event(w, SESSION_EVENT_TX_CLOSED, started(w), 0, STRAIT_STATUS_DEADLINE);
+	turn(w);
+	assert_int_equal(w->status[3], STRAIT_STATUS_COMMITTED);
+	assert_int_equal(w->status[4], STRAIT_STATUS_DEADLINE);
+	assert_non_null(strstr(w->text, "were not sent yet"));
+}
+
+static void appends_stand_right_behind_their_order(void **state)
+{
+	const uint64_t append = UINT64_C(1) << 40;
+	struct world *w = *state;
+	struct worker_command *c;
+	uint64_t want[] = { 1, append | 1, 2 * append | 1, 2 }, got[4];
+	unsigned int n = 0;
+
+	w->link.session = NULL;
+	start(w, 2, 1, 0, 0);
+	start(w, append | 1, 1, 0, 0);
+	start(w, 1, 1, 0, 0);
+	start(w, 2 * append | 1, 1, 0, 0);
+	turn(w);
+	w->link.session = (struct session *)w;
+	turn(w);
+	for (unsigned int i = 0; i < w->worker.count; i++) {
+		c = &w->worker.commands[i];
+		if (c->type == WORKER_TX_START && n < 4)
+			got[n++] = c->tx->order;
+	}
+	assert_int_equal(n, 4);
+	assert_memory_equal(got, want, sizeof(want));
 }
 
 static void objects_the_pool_lacks_are_not_found_at_once(void **state)
@@ -480,6 +578,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(an_order_runs_from_lookup_to_forgotten),
+		TEST(a_deadline_that_cannot_be_met_is_refused_with_the_numbers),
+		TEST(a_deadline_that_has_become_impossible_ends_the_order_at_once),
+		TEST(appends_stand_right_behind_their_order),
 		TEST(objects_the_pool_lacks_are_not_found_at_once),
 		TEST(an_object_replaced_before_it_is_leased_is_evicted),
 		TEST(a_reset_opens_again_what_is_not_final),

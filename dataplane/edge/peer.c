@@ -239,16 +239,8 @@ static struct peer *peer_find(struct peers *ps, const char *site, const char *ed
 
 static void peer_set_cap(struct peer *p, uint64_t bps)
 {
-	struct worker_command c = { .type = WORKER_SESSION_CAP, .value = bps };
-
-	if (p->cap_bps == bps)
-		return;
 	p->cap_bps = bps;
-	if (p->cur == NULL)
-		return;
-	p->cur->cap_bps = bps;
-	c.session = p->cur->session;
-	control_queue_push(p->ps->queue, &c);
+	peer_apply_cap(p);
 }
 
 struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m)
@@ -478,6 +470,8 @@ void peers_links(struct peers *ps, void (*cb)(void *ctx, const struct peer_link 
 			.cap_bps = s->cap_bps,
 			.initiator = s->initiator,
 			.up = s->up,
+			.expected_bps = s->initiator ? s->peer->link.goodput_bps : 0,
+			.latency_ns = s->initiator ? s->peer->link.latency_ns : 0,
 			.delivered_before = &s->delivered_before,
 			.reported_ns = &s->reported_ns };
 

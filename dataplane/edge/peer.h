@@ -48,7 +48,8 @@ struct peers_config {
 	uint32_t data_ipv4;
 	uint16_t data_port, symbol_bytes;
 	uint8_t dscp;
-	uint64_t cap_bps; /* of links to sites not in caps; 0: none */
+	uint64_t cap_bps;       /* of links to sites not in caps; 0: none */
+	uint64_t total_cap_bps; /* of all links together; 0: none */
 	const struct peer_cap *caps;
 	uint32_t cap_count;
 	struct session_credit credit[STRAIT_CLASS_COUNT];               /* what peers may send us */
@@ -67,6 +68,13 @@ uint16_t peers_listen_port(const struct peers *ps);
 
 /** order_ops.link: the link to the order's destination, known or new. NULL: too many. */
 struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m);
+
+/**
+ * From the tick: what each link carries, for its orders, and its share of the total cap. stats gives
+ * a session's figures.
+ */
+void peers_measure(struct peers *ps, uint64_t now_ns,
+	bool (*stats)(void *ctx, const struct session *s, struct session_stats *out), void *ctx);
 
 /** One event of the worker; transfers' events go to os and ingest. */
 void peers_event(struct peers *ps, struct orders *os, uint64_t now_ns,
@@ -88,6 +96,7 @@ struct peer_link {
 	const char *site, *edge;
 	struct session *session; /* for worker_session_stats() */
 	uint64_t cap_bps;
+	uint64_t expected_bps, latency_ns; /* 0: not known; see link_rate.h */
 	bool initiator, up;
 	uint64_t *delivered_before, *reported_ns; /* scratch of the reporter */
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "dataplane/edge/link_rate.h"
 #include "dataplane/edge/peer.h"
 
 #include <sys/queue.h>
@@ -31,7 +32,11 @@ struct peer {
 	struct peers *ps;
 	struct rpc_identity remote;
 	char address[280];
-	uint64_t cap_bps;
+	uint64_t cap_bps;          /* of this link */
+	uint64_t share_bps;        /* of the edge's total cap; 0: there is none, or not yet */
+	uint64_t share_before_bps; /* at the begin of the interval that rate measured */
+	bool active;               /* when shares were made last */
+	struct link_rate rate;
 	struct rpc_conn *conn;
 	bool open; /* conn is up */
 	bool hello_sent;
@@ -76,6 +81,12 @@ struct peer_conn {
 /* peer.c */
 void peer_failed(struct peer *p, uint64_t now_ns, const char *why);
 uint64_t peers_cap(const struct peers *ps, const char *site);
+
+/* peer_rate.c */
+/* The lower of its own cap and its share of the edge's; 0: none. */
+uint64_t peer_cap(const struct peer *p);
+/* Tell the worker, if it is another one than before. */
+void peer_apply_cap(struct peer *p);
 
 /* peer_session.c */
 int peer_hello_send(struct peer *p, uint64_t now_ns);

@@ -121,7 +121,7 @@ static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, st
 	if (s == NULL)
 		return NULL;
 	s->remote = *rpc_peer(c);
-	s->cap_bps = p != NULL ? p->cap_bps : peers_cap(ps, s->remote.site);
+	s->cap_bps = p != NULL ? peer_cap(p) : peers_cap(ps, s->remote.site);
 	cfg.direction = p != NULL ? STRAIT_DIR_INITIATOR : STRAIT_DIR_RESPONDER;
 	cfg.aead = aead_default();
 	cfg.cap_bps = s->cap_bps;

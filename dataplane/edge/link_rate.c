@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dataplane/edge/link_rate.h"
+
+#include <strait/wire.h>
+
+#define INTERVAL_NS 200000000ULL
+#define FRESH_NS    30000000000ULL
+#define CONTROL_NS  60000000ULL /* two turns of a control thread, and the master's commit */
+
+bool link_rate_update(struct link_rate *r, uint64_t now_ns, const struct session_stats *stats)
+{
+	uint64_t line = stats->counters[STRAIT_C_tx_bytes] +
+		STRAIT_LINE_OVERHEAD_BYTES * stats->counters[STRAIT_C_tx_packets];
+	uint64_t interval_ns = now_ns - r->at_ns, carried;
+	bool was = r->at_ns != 0 && stats->delivered_bytes >= r->delivered_bytes &&
+		line >= r->line_bytes;
+
+	if (r->at_ns != 0 && interval_ns < INTERVAL_NS && was)
+		return false;
+	r->srtt_ns = stats->srtt_ns;
+	r->loss = stats->loss;
+	if (was) {
+		carried = stats->delivered_bytes - r->delivered_bytes;
+		r->used_bps =
+			(uint64_t)((double)(line - r->line_bytes) * 8e9 / (double)interval_ns);
+		/* Its queue did not run empty, even if nothing new came. */
+		if (r->backlog_bytes > carried && stats->backlog_bytes > 0) {
+			double bps = (double)carried * 8e9 / (double)interval_ns;
+
+			if (r->busy_since_ns == 0)
+				r->busy_since_ns = r->at_ns;
+			/* What was sent first is known to have arrived a round trip later. */
+			if (r->at_ns - r->busy_since_ns >= 2 * r->srtt_ns) {
+				r->busy_bps = r->busy_ns == 0
+					? (uint64_t)bps
+					: (uint64_t)(0.7 * (double)r->busy_bps + 0.3 * bps);
+				r->busy_ns = now_ns;
+			}
+		} else {
+			r->busy_since_ns = 0;
+		}
+	} else {
+		r->busy_since_ns = r->used_bps = 0;
+	}
+	r->at_ns = now_ns;
+	r->delivered_bytes = stats->delivered_bytes;
+	r->backlog_bytes = stats->backlog_bytes;
+	r->line_bytes = line;
+	return true;
+}
+
+uint64_t link_rate_limit(uint64_t cap_bps, uint32_t symbol_bytes)
+{
+	if (cap_bps == 0)
+		return UINT64_MAX;
+	return (uint64_t)((double)cap_bps * symbol_bytes /
+		(symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES));
+}
+
+uint64_t link_rate_goodput(const struct link_rate *r, uint64_t now_ns, uint64_t cap_bps,
+	uint32_t symbol_bytes)
+{
+	bool fresh = r->busy_ns != 0 && now_ns - r->busy_ns < FRESH_NS;
+	double expected;
+
+	if (cap_bps == 0)
+		return fresh ? r->busy_bps : 0;
+	/* 2 %: manifests, rows of the tails, control. */
+	expected = (double)link_rate_limit(cap_bps, symbol_bytes) * (1 - r->loss) * 0.98;
+	if (fresh && (double)r->busy_bps < 0.9 * expected)
+		return r->busy_bps;
+	return (uint64_t)expected;
+}
+
+uint64_t link_rate_latency_ns(const struct link_rate *r)
+{
+	return 2 * r->srtt_ns + CONTROL_NS;
+}
