@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/planner/planner.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct planner {
+	struct index *index;
+	struct wanted *wanted[INDEX_SITES];
+	struct memory *evicted[INDEX_SITES], *brought[INDEX_SITES], *asked[INDEX_SITES];
+	struct planner_policy policy[INDEX_SITES][INDEX_SITES];
+	uint32_t to[INDEX_SITES];   /* bits of sites it may be shipped to */
+	uint32_t from[INDEX_SITES]; /* and from */
+	struct planner_stats stats;
+};
+
+struct planner *planner_create(const struct planner_config *cfg)
+{
+	struct planner *p = calloc(1, sizeof(*p));
+	bool ok;
+
+	if (p == NULL)
+		return NULL;
+	p->index = index_create(cfg->keys);
+	ok = p->index != NULL;
+	for (int i = 0; i < INDEX_SITES && ok; i++) {
+		p->wanted[i] = wanted_create(cfg->wanted_max);
+		p->evicted[i] = memory_create(cfg->memory_entries, cfg->evicted_s);
+		p->brought[i] = memory_create(cfg->memory_entries, cfg->echo_s);
+		p->asked[i] = memory_create(cfg->memory_entries, cfg->asked_s);
+		ok = p->wanted[i] != NULL && p->evicted[i] != NULL && p->brought[i] != NULL &&
+			p->asked[i] != NULL;
+	}
+	if (ok)
+		return p;
+	planner_destroy(p);
+	errno = ENOMEM;
+	return NULL;
+}
+
+void planner_destroy(struct planner *p)
+{
+	if (p == NULL)
+		return;
+	for (int i = 0; i < INDEX_SITES; i++) {
+		wanted_destroy(p->wanted[i]);
+		memory_destroy(p->evicted[i]);
+		memory_destroy(p->brought[i]);
+		memory_destroy(p->asked[i]);
+	}
+	index_destroy(p->index);
+	free(p);
+}
+
+struct index *planner_index(struct planner *p)
+{
+	return p->index;
+}
+
+struct wanted *planner_wanted(struct planner *p, uint16_t site)
+{
+	return p->wanted[site];
+}
+
+struct memory *planner_evicted(struct planner *p, uint16_t site)
+{
+	return p->evicted[site];
+}
+
+struct memory *planner_brought(struct planner *p, uint16_t site)
+{
+	return p->brought[site];
+}
+
+int planner_policy_set(struct planner *p, uint16_t from, uint16_t to,
+	const struct planner_policy *policy)
+{
+	if (from >= INDEX_SITES || to >= INDEX_SITES || from == to ||
+		policy->class >= WANTED_CLASSES)
+		return -EINVAL;
+	p->policy[from][to] = *policy;
+	p->to[from] &= ~(1u << to);
+	p->from[to] &= ~(1u << from);
+	if (policy->allow) {
+		p->to[from] |= 1u << to;
+		p->from[to] |= 1u << from;
+	}
+	return 0;
+}
+
+static bool passes(const struct planner_policy *y, const struct log_record *r)
+{
+	if (r->size != LOG_SIZE_UNKNOWN &&
+		(r->size < y->least_bytes || (y->most_bytes > 0 && r->size > y->most_bytes)))
+		return false;
+	return y->tenants == 0 || (r->tenant < 64 && (y->tenants >> r->tenant & 1) != 0);
+}
+
+static void want(struct planner *p, uint16_t from, uint16_t to, const struct log_record *r,
+	uint64_t now_ns, uint64_t now_s)
+{
+	const struct planner_policy *y = &p->policy[from][to];
+
+	if (!passes(y, r))
+		p->stats.filtered++;
+	else if (memory_get(p->evicted[to], r->digest, now_s) > 0)
+		p->stats.suppressed++;
+	else if (y->after > 0 && memory_get(p->asked[to], r->digest, now_s) < y->after)
+		p->stats.unasked++;
+	else if (wanted_add(p->wanted[to], r, from, y->class, false, now_ns) < 0)
+		p->stats.refused++;
+}
+
+/* It is at a site now: every site it may go to gets it, or has it. */
+static void offer(struct planner *p, uint16_t from, const struct log_record *r, uint64_t value,
+	uint64_t now_ns, uint64_t now_s)
+{
+	uint32_t there = (uint32_t)(value & INDEX_PRESENT_MASK);
+
+	for (uint32_t left = p->to[from]; left != 0; left &= left - 1) {
+		uint16_t to = (uint16_t)__builtin_ctz(left);
+
+		if ((there >> to & 1) == 0)
+			want(p, from, to, r, now_ns, now_s);
+		else if (r->set != 0 && passes(&p->policy[from][to], r))
+			(void)wanted_have(p->wanted[to], r, now_ns);
+	}
+}
+
+/* It left a site: who waits for it from there takes it from another, or does without. */
+static void withdraw(struct planner *p, uint16_t from, struct digest128 d, uint64_t value)
+{
+	for (uint32_t left = p->to[from]; left != 0; left &= left - 1) {
+		uint16_t to = (uint16_t)__builtin_ctz(left);
+		uint32_t others = (uint32_t)value & p->from[to];
+
+		if (others == 0)
+			wanted_del(p->wanted[to], d, false);
+		else
+			wanted_from(p->wanted[to], d, (uint16_t)__builtin_ctz(others));
+	}
+}
+
+int planner_event(struct planner *p, uint16_t site, const struct log_record *r, uint64_t now_ns,
+	uint64_t now_s)
+{
+	bool stored = r->op == LOG_STORED;
+	uint64_t old, now;
+	int ret = index_update(p->index, r->digest, stored ? UINT64_MAX : ~INDEX_PRESENT(site),
+		stored ? INDEX_PRESENT(site) : 0, &old, &now);
+
+	if (ret < 0)
+		return ret;
+	p->stats.events++;
+	if (((old ^ now) & INDEX_PRESENT(site)) == 0)
+		return 0;
+	if (!stored) {
+		(void)memory_mark(p->evicted[site], r->digest, now_s);
+		withdraw(p, site, r->digest, now & INDEX_PRESENT_MASK);
+		return 1;
+	}
+	wanted_del(p->wanted[site], r->digest, true);
+	if ((r->flags & LOG_FLAG_OURS) != 0 || memory_get(p->brought[site], r->digest, now_s) > 0)
+		p->stats.echoes++;
+	else
+		offer(p, site, r, now, now_ns, now_s);
+	return 1;
+}
+
+int planner_load(struct planner *p, uint16_t site, const struct log_record *r)
+{
+	bool stored = r->op == LOG_STORED;
+	uint64_t old, now;
+	int ret = index_update(p->index, r->digest, stored ? UINT64_MAX : ~INDEX_LOADING(site),
+		stored ? INDEX_LOADING(site) : 0, &old, &now);
+
+	return ret < 0 ? ret : ((old ^ now) & INDEX_LOADING(site)) != 0;
+}
+
+struct swap {
+	uint64_t loading, present;
+	uint32_t first, last;
+	bool drop;
+};
+
+static uint64_t swap_one(const struct index_entry *e, void *ctx)
+{
+	const struct swap *s = ctx;
+	uint64_t v = e->value & ~s->loading;
+
+	if (s->drop || e->bucket < s->first || e->bucket > s->last)
+		return s->drop ? v : e->value;
+	return e->value & s->loading ? v | s->present : v & ~s->present;
+}
+
+static void swap(struct planner *p, uint16_t site, uint32_t first, uint32_t last, bool drop)
+{
+	struct swap s = { INDEX_LOADING(site), INDEX_PRESENT(site), first, last, drop };
+
+	for (uint32_t i = index_shard_of_bucket(p->index, first);
+		i <= index_shard_of_bucket(p->index, last); i++)
+		index_scan(p->index, i, swap_one, &s);
+}
+
+struct sweep {
+	const struct planner *p;
+	uint16_t to;
+};
+
+static enum wanted_verdict judge(struct wanted_object *o, void *ctx)
+{
+	const struct sweep *s = ctx;
+	uint64_t value = index_value(s->p->index, o->digest);
+	uint32_t others = (uint32_t)value & s->p->from[s->to];
+
+	if ((value & INDEX_PRESENT(s->to)) != 0)
+		return WANTED_HERE;
+	if (others == 0)
+		return WANTED_GONE;
+	if ((others >> o->from & 1) == 0)
+		o->from = (uint16_t)__builtin_ctz(others);
+	return WANTED_KEEP;
+}
+
+void planner_swap(struct planner *p, uint16_t site, uint32_t first, uint32_t last)
+{
+	swap(p, site, first, last, false);
+	/* The index knows too little of what went to name it; what is wanted is less, anyway. */
+	for (uint16_t to = 0; to < INDEX_SITES; to++) {
+		struct sweep s = { p, to };
+
+		wanted_sweep(p->wanted[to], first, last, judge, &s);
+	}
+}
+
+void planner_drop(struct planner *p, uint16_t site)
+{
+	swap(p, site, 0, DIGEST_BUCKETS - 1, true);
+}
+
+void planner_bringing(struct planner *p, uint16_t site, struct digest128 d, uint64_t now_s)
+{
+	(void)memory_mark(p->brought[site], d, now_s);
+	memory_forget(p->evicted[site], d);
+}
+
+bool planner_asked(struct planner *p, uint16_t site, const struct log_record *r, bool urgent,
+	uint64_t now_ns, uint64_t now_s)
+{
+	uint32_t asked = memory_mark(p->asked[site], r->digest, now_s);
+	uint32_t there = (uint32_t)(index_value(p->index, r->digest) & INDEX_PRESENT_MASK);
+
+	if ((there >> site & 1) != 0)
+		return false;
+	for (uint32_t left = there & p->from[site]; left != 0; left &= left - 1) {
+		uint16_t from = (uint16_t)__builtin_ctz(left);
+		const struct planner_policy *y = &p->policy[from][site];
+
+		if (!passes(y, r) || (!urgent && asked < y->after))
+			continue;
+		memory_forget(p->evicted[site], r->digest);
+		if (wanted_add(p->wanted[site], r, from, urgent ? WANTED_URGENT : y->class, true,
+			    now_ns) == 0)
+			return true;
+		p->stats.refused++;
+	}
+	return false;
+}
+
+void planner_backfill(struct planner *p, uint16_t from, const struct log_record *r, uint64_t now_ns,
+	uint64_t now_s)
+{
+	uint64_t value = index_value(p->index, r->digest);
+
+	if ((value & INDEX_PRESENT(from)) != 0 &&
+		memory_get(p->brought[from], r->digest, now_s) == 0)
+		offer(p, from, r, value, now_ns, now_s);
+}
+
+void planner_stats_get(const struct planner *p, struct planner_stats *out)
+{
+	*out = p->stats;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/planner/wanted.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+
+struct set;
+
+struct object {
+	struct object *next_hash;
+	TAILQ_ENTRY(object) entry; /* of its class's queue, while it is ready */
+	TAILQ_ENTRY(object) of_set;
+	struct set *set; /* NULL: it stands alone */
+	struct wanted_object o;
+	bool ready;
+};
+
+TAILQ_HEAD(objects, object);
+
+struct set {
+	struct set *next_hash;
+	TAILQ_ENTRY(set) entry; /* by age */
+	struct objects objects; /* wanted members */
+	uint64_t id, since_ns;
+	uint32_t members, wanted, here;
+	uint16_t tenant;
+};
+
+struct wanted {
+	uint32_t max, mask, count;
+	struct object **by_digest;
+	struct set **by_id;
+	struct objects queue[WANTED_CLASSES];
+	TAILQ_HEAD(, set) sets;
+	struct wanted_stats stats;
+};
+
+struct wanted *wanted_create(uint32_t max)
+{
+	struct wanted *w = calloc(1, sizeof(*w));
+	uint32_t slots = 64;
+
+	if (w == NULL)
+		return NULL;
+	while (slots < max && slots < 1u << 24)
+		slots *= 2;
+	w->max = max;
+	w->mask = slots - 1;
+	w->by_digest = calloc(slots, sizeof(struct object *));
+	w->by_id = calloc(slots, sizeof(struct set *));
+	for (int i = 0; i < WANTED_CLASSES; i++)
+		TAILQ_INIT(&w->queue[i]);
+	TAILQ_INIT(&w->sets);
+	if (w->by_digest == NULL || w->by_id == NULL) {
+		wanted_destroy(w);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return w;
+}
+
+static struct object **find(const struct wanted *w, struct digest128 d)
+{
+	struct object **p = &w->by_digest[d.lo & w->mask];
+
+	while (*p != NULL && !digest_equal((*p)->o.digest, d))
+		p = &(*p)->next_hash;
+	return p;
+}
+
+static struct set **set_find(const struct wanted *w, uint64_t id, uint16_t tenant)
+{
+	struct set **p = &w->by_id[(id ^ id >> 29) & w->mask];
+
+	while (*p != NULL && ((*p)->id != id || (*p)->tenant != tenant))
+		p = &(*p)->next_hash;
+	return p;
+}
+
+static void ready(struct wanted *w, struct object *x)
+{
+	if (x->ready)
+		return;
+	x->ready = true;
+	TAILQ_INSERT_TAIL(&w->queue[x->o.class], x, entry);
+	w->stats.objects++;
+	w->stats.bytes += x->o.size;
+	w->stats.waiting--;
+}
+
+static void unready(struct wanted *w, struct object *x)
+{
+	if (!x->ready)
+		return;
+	x->ready = false;
+	TAILQ_REMOVE(&w->queue[x->o.class], x, entry);
+	w->stats.objects--;
+	w->stats.bytes -= x->o.size;
+	w->stats.waiting++;
+}
+
+static void set_free(struct wanted *w, struct set *s)
+{
+	*set_find(w, s->id, s->tenant) = s->next_hash;
+	TAILQ_REMOVE(&w->sets, s, entry);
+	w->count--;
+	free(s);
+}
+
+static struct set *set_get(struct wanted *w, const struct log_record *r, uint64_t now_ns)
+{
+	struct set **p = set_find(w, r->set, r->tenant), *s = *p;
+
+	if (s != NULL)
+		return s;
+	s = w->count < w->max ? calloc(1, sizeof(*s)) : NULL;
+	if (s == NULL)
+		return NULL;
+	s->id = r->set;
+	s->tenant = r->tenant;
+	s->members = r->members;
+	s->since_ns = now_ns;
+	TAILQ_INIT(&s->objects);
+	TAILQ_INSERT_TAIL(&w->sets, s, entry);
+	s->next_hash = *p;
+	*p = s;
+	w->count++;
+	return s;
+}
+
+/* Its counts changed: all its objects can be taken, or none but those asked for alone. */
+static void set_settle(struct wanted *w, struct set *s)
+{
+	bool whole = s->wanted + s->here >= s->members;
+	struct object *x;
+
+	if (s->wanted == 0 && s->here == 0) {
+		set_free(w, s);
+		return;
+	}
+	TAILQ_FOREACH(x, &s->objects, of_set)
+		whole ? ready(w, x) : unready(w, x);
+	/* All are here: nothing is left to wait for. */
+	if (whole && s->wanted == 0)
+		set_free(w, s);
+}
+
+static void set_leave(struct wanted *w, struct object *x, bool here)
+{
+	struct set *s = x->set;
+
+	if (s == NULL)
+		return;
+	TAILQ_REMOVE(&s->objects, x, of_set);
+	x->set = NULL;
+	s->wanted--;
+	s->here += here;
+	set_settle(w, s);
+}
+
+static void object_free(struct wanted *w, struct object **p)
+{
+	struct object *x = *p;
+
+	unready(w, x);
+	*p = x->next_hash;
+	w->stats.waiting--;
+	w->count--;
+	free(x);
+}
+
+void wanted_destroy(struct wanted *w)
+{
+	struct set *s;
+
+	if (w == NULL)
+		return;
+	for (uint32_t i = 0; w->by_digest != NULL && i <= w->mask; i++)
+		while (w->by_digest[i] != NULL)
+			object_free(w, &w->by_digest[i]);
+	while ((s = TAILQ_FIRST(&w->sets)) != NULL)
+		set_free(w, s);
+	free(w->by_digest);
+	free(w->by_id);
+	free(w);
+}
+
+static void promote(struct wanted *w, struct object *x, uint8_t class, bool alone)
+{
+	if (class < x->o.class) {
+		bool was = x->ready;
+
+		unready(w, x);
+		x->o.class = class;
+		if (was)
+			ready(w, x);
+	}
+	if (alone) {
+		set_leave(w, x, false);
+		ready(w, x);
+	}
+}
+
+int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint8_t class,
+	bool alone, uint64_t now_ns)
+{
+	struct object **p = find(w, r->digest), *x = *p;
+	struct set *s = NULL;
+
+	if (x != NULL) {
+		promote(w, x, class, alone);
+		return 0;
+	}
+	if (w->count >= w->max) {
+		w->stats.refused++;
+		return -ENOSPC;
+	}
+	x = calloc(1, sizeof(*x));
+	if (x == NULL)
+		return -ENOMEM;
+	x->o = (struct wanted_object){ r->digest, r->set, now_ns, r->size, r->position, r->tenant,
+		from, class };
+	x->next_hash = *p;
+	*p = x;
+	w->count++;
+	w->stats.waiting++;
+	if (r->set == 0 || alone) {
+		ready(w, x);
+		return 0;
+	}
+	s = set_get(w, r, now_ns);
+	if (s == NULL) {
+		object_free(w, find(w, r->digest));
+		w->stats.refused++;
+		return -ENOSPC;
+	}
+	x->set = s;
+	TAILQ_INSERT_TAIL(&s->objects, x, of_set);
+	s->wanted++;
+	if (s->wanted + s->here >= s->members)
+		set_settle(w, s);
+	return 0;
+}
+
+void wanted_del(struct wanted *w, struct digest128 d, bool here)
+{
+	struct object **p = find(w, d);
+
+	if (*p == NULL)
+		return;
+	set_leave(w, *p, here);
+	object_free(w, p);
+}
+
+int wanted_have(struct wanted *w, const struct log_record *r, uint64_t now_ns)
+{
+	struct set *s;
+
+	if (r->set == 0)
+		return 0;
+	s = set_get(w, r, now_ns);
+	if (s == NULL)
+		return -ENOSPC;
+	s->here++;
+	set_settle(w, s);
+	return 0;
+}
+
+bool wanted_has(const struct wanted *w, struct digest128 d)
+{
+	return *find(w, d) != NULL;
+}
+
+void wanted_from(struct wanted *w, struct digest128 d, uint16_t from)
+{
+	struct object *x = *find(w, d);
+
+	if (x != NULL)
+		x->o.from = from;
+}
+
+static int by_position(const void *a, const void *b)
+{
+	const struct wanted_object *x = a, *y = b;
+
+	if (x->class != y->class)
+		return x->class < y->class ? -1 : 1;
+	if (x->position != y->position)
+		return x->position < y->position ? -1 : 1;
+	if (x->set != y->set)
+		return x->set < y->set ? -1 : 1;
+	return 0;
+}
+
+/* The rest of the set of an object goes with it: its members would be no use without. */
+static size_t take_set(struct wanted *w, struct set *s, struct wanted_object *out, size_t max)
+{
+	struct object *x;
+	size_t n = 0;
+
+	while (n < max && (x = TAILQ_FIRST(&s->objects)) != NULL) {
+		out[n++] = x->o;
+		TAILQ_REMOVE(&s->objects, x, of_set);
+		s->wanted--;
+		s->here++; /* on its way: the others need not wait for it */
+		object_free(w, find(w, x->o.digest));
+	}
+	if (s->wanted == 0)
+		set_free(w, s);
+	return n;
+}
+
+size_t wanted_take(struct wanted *w, struct wanted_object *out, size_t max)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < WANTED_CLASSES; i++) {
+		struct object *x;
+
+		while (n < max && (x = TAILQ_FIRST(&w->queue[i])) != NULL) {
+			if (x->set != NULL) {
+				if (n > 0 && x->set->wanted > max - n)
+					goto out;
+				n += take_set(w, x->set, out + n, max - n);
+				continue;
+			}
+			out[n++] = x->o;
+			object_free(w, find(w, x->o.digest));
+		}
+	}
+out:
+	qsort(out, n, sizeof(*out), by_position);
+	return n;
+}
+
+void wanted_sweep(struct wanted *w, uint32_t first, uint32_t last,
+	enum wanted_verdict (*fn)(struct wanted_object *o, void *ctx), void *ctx)
+{
+	for (uint32_t i = 0; i <= w->mask; i++) {
+		struct object **p = &w->by_digest[i];
+
+		while (*p != NULL) {
+			uint32_t bucket = digest_bucket((*p)->o.digest);
+			enum wanted_verdict v = WANTED_KEEP;
+
+			if (bucket >= first && bucket <= last)
+				v = fn(&(*p)->o, ctx);
+			if (v == WANTED_KEEP) {
+				p = &(*p)->next_hash;
+				continue;
+			}
+			set_leave(w, *p, v == WANTED_HERE);
+			object_free(w, p);
+		}
+	}
+}
+
+size_t wanted_expire(struct wanted *w, uint64_t before_ns)
+{
+	struct set *s, *next;
+	size_t n = 0;
+
+	for (s = TAILQ_FIRST(&w->sets); s != NULL && s->since_ns < before_ns; s = next) {
+		struct object *x;
+
+		next = TAILQ_NEXT(s, entry);
+		if (s->wanted + s->here >= s->members)
+			continue;
+		while ((x = TAILQ_FIRST(&s->objects)) != NULL) {
+			TAILQ_REMOVE(&s->objects, x, of_set);
+			object_free(w, find(w, x->o.digest));
+			n++;
+		}
+		set_free(w, s);
+	}
+	return n;
+}
+
+void wanted_stats_get(const struct wanted *w, struct wanted_stats *out)
+{
+	*out = w->stats;
+	out->oldest_ns = 0;
+	for (int i = 0; i < WANTED_CLASSES; i++) {
+		const struct object *x = TAILQ_FIRST(&w->queue[i]);
+
+		if (x != NULL && (out->oldest_ns == 0 || x->o.since_ns < out->oldest_ns))
+			out->oldest_ns = x->o.since_ns;
+	}
+}
