@@ -151,7 +151,7 @@ sim-check: all ## simulator seeds over random impairments
 # Programs that need no DPDK, so that they build where there is none.
 SIM := $(BUILD)/bin/strait-sim
 SOAK_SEEDS ?= 100000
-soak: $(SIM) ## many more random seeds, SOAK_SEEDS=100000 (about an hour on two cores)
+soak: $(SIM) $(BUILD)/test/tests/unit/transport_hostile_random_test ## many more random seeds, SOAK_SEEDS=100000 (about an hour on two cores)
 	$(Q)BUILD=$(BUILD) SIM_ONLY=random SIM_SEEDS=$(SOAK_SEEDS) tests/sim/run.sh
 
 sim-report: $(SIM) ## measure the transport, write doc/transport-report.md (REPORT_QUICK=1: few seeds)

@@ -63,6 +63,14 @@ check "random: all seeds ran" "(len(runs) == $seeds, '%d runs' % len(runs))" "$w
 check "random: no nonce repeats" \
 	"(all(r['nonce_repeats'] == 0 for r in runs), 'max %g' % summary['nonce_repeats']['max'])" "$work/random"
 if [ "${SIM_ONLY:-}" = random ]; then
+	# Worlds with a lying peer: a unit test, here with more seeds.
+	if HOSTILE_SEEDS=$((seeds / 10)) "${BUILD:-build}/test/tests/unit/transport_hostile_random_test" \
+		>"$work/hostile" 2>&1; then
+		pass "$((seeds / 10)) seeds of lies beside honest orders"
+	else
+		fail "lies beside honest orders: HOSTILE_SEEDS=$((seeds / 10)) transport_hostile_random_test"
+		tail -5 "$work/hostile"
+	fi
 	echo "$passed passed, $failed failed"
 	[ "$failed" -eq 0 ]
 	exit
