@@ -42,14 +42,14 @@ static void loss_count(struct sender *x, double lost, double total)
 	}
 }
 
-/* Mean plus one deviation: redundancy sized on the mean alone is short half of the time. */
+/* Mean plus half a deviation: redundancy sized on the mean alone is short half of the time. */
 static void loss_update(struct session *s)
 {
 	struct sender *x = &s->tx;
 	double n = x->window_total + LOSS_PRIOR_PACKETS;
 	double p = (x->window_lost + s->cfg.loss_prior * LOSS_PRIOR_PACKETS) / n;
 
-	x->loss = p + sqrt(p * (1 - p) / n);
+	x->loss = p + sqrt(p * (1 - p) / n) / 2;
 	if (x->loss > 0.5)
 		x->loss = 0.5;
 }
@@ -113,9 +113,7 @@ void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)
 		b->flying[p->esi / 64] &= ~(UINT64_C(1) << (p->esi % 64));
 	else
 		b->rows_flying--;
-	/* Planned rows of a group still being sent will cover it. */
-	if (p->block >= st->group_first && p->block < st->group_first + st->group_count &&
-		b->planned > 0)
+	if (b->flags & TX_BLOCK_UNCLOSED)
 		return;
 	if (!(b->flags & TX_BLOCK_DONE) &&
 		tx_block_deficit(b, partition_k(&st->part, p->block)) > 0)
@@ -243,6 +241,7 @@ void feedback_report(struct session *s, struct frame_report *r)
 	late_decay(s);
 	detect(s);
 	loss_update(s);
+	tail_review(s);
 	sender_touch(s);
 }
 
@@ -291,7 +290,7 @@ static void block_need(struct session *s, struct tx_transfer *t, uint8_t stream,
 			tx_block_apply_objects(t, block);
 	}
 	if (stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t))
-		n += redundancy_rows(&s->tx.redundancy, missing, s->tx.loss);
+		n += tail_margin(s, missing);
 	b->repair_left = n > 128 ? 128 : (uint8_t)n;
 	sender_block_repair(s, t, stream, block);
 }
@@ -318,7 +317,8 @@ void feedback_need(struct session *s, struct frame_need *n)
 		b = &st->blocks[block];
 		if (!(b->flags & TX_BLOCK_STARTED) || b->last_pn > n->newest)
 			continue;
-		if (block >= st->group_first && block < st->group_first + st->group_count)
+		if (b->flags & TX_BLOCK_UNCLOSED ||
+			(block >= st->group_first && block < st->group_first + st->group_count))
 			continue; /* its planned symbols are not all sent */
 		last = sentlog_find(&s->tx.log, b->last_pn);
 		if (last != NULL && last->time_ns + late > newest->time_ns && late > 0)

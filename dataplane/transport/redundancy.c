@@ -5,11 +5,15 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #define LOSS_MAX 0.5
 
-enum { STEPS_PER_OCTAVE = 8 };
+enum { STEPS_PER_OCTAVE = 16 };
+
+#define LEVEL_FIRST 2.5e-3
+#define LEVEL_SHARE 0.1 /* of all tails, the most that may fail */
 
 /*
  * P[ Binomial(packets, loss) > losses ]: the upper tail itself, so tiny results keep their
@@ -104,4 +108,34 @@ uint32_t redundancy_rows(const struct redundancy *r, uint32_t n, double loss)
 	 */
 	step = (int)(-STEPS_PER_OCTAVE * log2(loss / LOSS_MAX) + 1e-9);
 	return r->rows[step][n];
+}
+
+static struct redundancy levels[REDUNDANCY_LEVELS];
+
+static void levels_init(void)
+{
+	double target = LEVEL_FIRST;
+
+	for (int i = 0; i < REDUNDANCY_LEVELS; i++, target /= 5)
+		redundancy_init(&levels[i], target);
+}
+
+const struct redundancy *redundancy_levels(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, levels_init);
+	return levels;
+}
+
+unsigned int redundancy_level_of(uint64_t blocks)
+{
+	double target = LEVEL_FIRST;
+	unsigned int level = 0;
+
+	while (level + 1 < REDUNDANCY_LEVELS && (double)blocks * target > LEVEL_SHARE) {
+		target /= 5;
+		level++;
+	}
+	return level;
 }

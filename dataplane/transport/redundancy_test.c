@@ -81,7 +81,7 @@ static void table_is_never_below_and_little_above_the_function(void **state)
 			uint32_t rows = redundancy_rows(&r, n, loss);
 
 			assert_in_range(rows, redundancy_compute(n, loss, 1e-5),
-				redundancy_compute(n, loss * 1.0906, 1e-5));
+				redundancy_compute(n, loss * 1.0443, 1e-5));
 		}
 	}
 }

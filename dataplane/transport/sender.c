@@ -9,11 +9,11 @@
  * Transfers in order of class, then deadline. Those of one class and deadline, a rank, take turns:
  * deficit round robin by bytes, so that a small one beside a huge one waits for some packets only.
  * Transfers of one flow (the appends and parts of an order) stand together and have one turn
- * together. Within a transfer: the manifest, then repair, then new source symbols. New symbols go out by groups of blocks. In the middle of a transfer a group
- * is one block and carries no rows: a lost symbol is simply sent again, since there is time. In the
- * last 1.125 round trips, and for urgent transfers from the start, a group is up to 64 blocks
- * interleaved symbol by symbol, each with rows enough that it almost never waits for a repair
- * round.
+ * together. Within a transfer: the manifest, then repair, then new source symbols. New symbols go
+ * out by groups of blocks. In the middle of a transfer a group is one block and carries no rows: a
+ * lost symbol is simply sent again, since there is time. In the last round trip, and for urgent
+ * transfers from the start, a group is up to 64 blocks interleaved symbol by symbol, and rows
+ * follow (tail.c).
  */
 
 enum { TURN_OVERDRAW_BYTES = 1 << 20 };
@@ -39,13 +39,14 @@ bool sender_is_late(const struct session *s, const struct tx_transfer *t)
 	uint64_t bdp = sender_bdp_packets(s) / (t->sharers > 1 ? t->sharers : 1);
 
 	return t->class_ == STRAIT_CLASS_URGENT ||
-		blocks_left(st) * st->part.large <= bdp + bdp / 8 + st->part.large;
+		blocks_left(st) * st->part.large <= bdp + bdp / 4 + st->part.large;
 }
 
 bool sender_is_drained(const struct tx_transfer *t)
 {
 	for (int i = 0; i < STRAIT_STREAM_COUNT; i++)
-		if (blocks_left(&t->stream[i]) > 0 || t->stream[i].queue_len > 0)
+		if (blocks_left(&t->stream[i]) > 0 || t->stream[i].queue_len > 0 ||
+			t->stream[i].tail_at < t->stream[i].group_first)
 			return false;
 	return true;
 }
@@ -177,18 +178,19 @@ static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream
 		if (tx_block_is_covered(b, k))
 			sender_block_done(s, t, stream, block);
 		if (late)
-			b->flags |= TX_BLOCK_TAIL;
-		if (late && !(b->flags & TX_BLOCK_NO_ROWS))
-			b->planned = (uint8_t)redundancy_rows(&s->tx.redundancy, k, s->tx.loss);
+			b->flags |= TX_BLOCK_TAIL | TX_BLOCK_UNCLOSED;
+		/* Rows may grow beside the symbols when they are still cached in the end. */
+		if (late && st->group_first + n - st->tail_at <= ROW_CACHE_BLOCKS)
+			b->planned = (uint8_t)tail_rows(s, t, stream, block);
 	}
+	/* Blocks without rows leave nothing to close, nor to review. */
+	if (!late && st->tail_at == st->group_first)
+		st->tail_at += n;
+	if (!late && st->review_at == st->group_first)
+		st->review_at += n;
 	st->group_count = n;
 	st->group_esi = st->group_at = 0;
-	st->group_most = 0;
-	for (uint32_t i = st->group_first; i < st->group_first + n; i++) {
-		uint32_t symbols = partition_k(&st->part, i) + st->blocks[i].planned;
-
-		st->group_most = symbols > st->group_most ? symbols : st->group_most;
-	}
+	st->group_most = st->part.large;
 	return true;
 }
 
@@ -283,8 +285,7 @@ static size_t source_send(struct session *s, struct tx_transfer *t, uint8_t stre
 		partition_symbol_len(&st->part, at), flags, buf);
 }
 
-/* A new row, or 0 when the block has no more or may have none. */
-static size_t row_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+size_t sender_row_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
 	uint32_t batch, uint8_t flags, uint8_t *buf)
 {
 	struct tx_stream *st = &t->stream[stream];
@@ -302,16 +303,40 @@ static size_t row_send(struct session *s, struct tx_transfer *t, uint8_t stream,
 		flags, buf);
 }
 
+/*
+ * Rows follow a group at once where every object counts by itself. At the end of an order they wait
+ * until all source symbols are out: the later a row is made, the more is known of what it is for.
+ */
+static bool rows_wait(const struct tx_transfer *t, uint8_t stream)
+{
+	return stream == STRAIT_STREAM_OBJECTS && t->class_ != STRAIT_CLASS_URGENT &&
+		blocks_left(&t->stream[stream]) > 0;
+}
+
+/*
+ * Close the block again when the others are: its repair goes out without margin now, and by then
+ * more is known of that than could be guessed.
+ */
+static void rows_put_off(struct tx_stream *st, uint32_t block)
+{
+	st->blocks[block].flags |= TX_BLOCK_UNCLOSED;
+	if (block < st->tail_at)
+		st->tail_at = block;
+	if (block < st->review_at)
+		st->review_at = block;
+}
+
 /* One packet of repair for the block at the head of the queue; 0: nothing to repair. */
 static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf)
 {
 	struct tx_stream *st = &t->stream[stream];
-	bool late;
+	bool late, wait;
 	uint32_t block;
 
 	if (st->queue_len == 0)
 		return 0;
 	late = stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t);
+	wait = late && st->tail_count == 0 && rows_wait(t, stream);
 	while (tx_queue_peek(st, &block)) {
 		struct tx_block *b = &st->blocks[block];
 		uint32_t k = partition_k(&st->part, block);
@@ -328,16 +353,18 @@ static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stre
 		if (b->repair_left == 0) {
 			uint32_t n = (uint32_t)deficit;
 
-			if (late)
-				n += redundancy_rows(&s->tx.redundancy, n, s->tx.loss);
+			if (late && !wait)
+				n += tail_margin(s, n);
 			b->repair_left = n > 128 ? 128 : (uint8_t)n;
 		}
 		if (late)
 			b->flags |= TX_BLOCK_TAIL;
-		flags = b->repair_left == 1 ? STRAIT_FLAG_END_OF_BLOCK : 0;
+		if (wait)
+			rows_put_off(st, block);
+		flags = b->repair_left == 1 && !wait ? STRAIT_FLAG_END_OF_BLOCK : 0;
 		lost = tx_block_lost_symbol(b, k);
-		if (late || lost < 0)
-			len = row_send(s, t, stream, block, b->repair_left, flags, buf);
+		if ((late && !wait) || lost < 0)
+			len = sender_row_send(s, t, stream, block, b->repair_left, flags, buf);
 		if (len == 0 && lost >= 0) {
 			COUNT(s, tx_resend);
 			len = source_send(s, t, stream, block, (uint32_t)lost, flags, buf);
@@ -358,7 +385,7 @@ static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stre
 	return 0;
 }
 
-/* The next planned symbol of the current group; 0: the group is finished. */
+/* The next source symbol of the current group; 0: the group is finished. */
 static size_t group_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf)
 {
 	struct tx_stream *st = &t->stream[stream];
@@ -366,24 +393,16 @@ static size_t group_send(struct session *s, struct tx_transfer *t, uint8_t strea
 	size_t len;
 
 	while (group_next(t, stream, &block, &esi)) {
-		struct tx_block *b = &st->blocks[block];
-		uint32_t k = partition_k(&st->part, block);
-
-		if (esi >= k) {
-			len = row_send(s, t, stream, block, k + b->planned - esi,
-				esi + 1 == k + b->planned ? STRAIT_FLAG_END_OF_BLOCK : 0, buf);
-		} else {
-			len = run_send(s, t, stream, block, esi, buf);
-		}
+		len = run_send(s, t, stream, block, esi, buf);
 		if (len != 0)
 			return len;
 	}
-	/* Losses known by now were left to the planned rows; see what those did not cover. */
+	/* What is lost by now of blocks that get no rows. */
 	for (uint32_t i = 0; i < st->group_count; i++) {
 		struct tx_block *b = &st->blocks[st->group_first + i];
 
 		block = st->group_first + i;
-		if (!(b->flags & TX_BLOCK_DONE) &&
+		if (!(b->flags & (TX_BLOCK_DONE | TX_BLOCK_UNCLOSED)) &&
 			tx_block_deficit(b, partition_k(&st->part, block)) > 0)
 			sender_block_repair(s, t, stream, block);
 	}
@@ -399,10 +418,16 @@ static size_t stream_send(struct session *s, struct tx_transfer *t, uint8_t stre
 	struct tx_stream *st = &t->stream[stream];
 	size_t len = repair_send(s, t, stream, buf);
 
-	while (len == 0 && blocks_left(st) > 0) {
-		if (st->group_count == 0 && !group_begin(s, t, stream))
-			return 0;
-		len = group_send(s, t, stream, buf);
+	while (len == 0) {
+		if (st->tail_count > 0)
+			len = tail_send(s, t, stream, buf);
+		else if (st->group_count > 0)
+			len = group_send(s, t, stream, buf);
+		else if (!rows_wait(t, stream) && tail_begin(s, t, stream))
+			continue;
+		else if ((blocks_left(st) == 0 || !group_begin(s, t, stream)) &&
+			!tail_begin(s, t, stream))
+			break;
 	}
 	if (len == 0)
 		len = repair_send(s, t, stream, buf); /* what the end of a group found short */
@@ -455,9 +480,7 @@ static void turn_take(struct session *s, uint32_t i, size_t len)
 		first--;
 	turn = &x->slots[x->order[first]]->turn_bytes;
 	*turn -= (int64_t)len;
-	if (*turn > 0 ||
-		(st->group_count > 1 && st->group_esi >= partition_k(&st->part, st->group_first) &&
-			*turn > -(int64_t)TURN_OVERDRAW_BYTES))
+	if (*turn > 0 || (st->tail_count > 1 && *turn > -(int64_t)TURN_OVERDRAW_BYTES))
 		return;
 	*turn += sender_turn_bytes(s);
 	while (end < x->live && is_of_flow(t, x->slots[x->order[end]]))
@@ -474,6 +497,7 @@ static void turn_take(struct session *s, uint32_t i, size_t len)
 size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
 {
 	struct sender *x = &s->tx;
+	size_t len;
 
 	(void)cap; /* session_send() made sure that a symbol fits */
 	if (x->idle || x->probing || !session_may_send_data(s))
@@ -485,7 +509,6 @@ size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
 	}
 	for (uint32_t i = 0; i < x->live; i++) {
 		struct tx_transfer *t = x->slots[x->order[i]];
-		size_t len;
 
 		if (!t->opened)
 			continue;
@@ -497,8 +520,9 @@ size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
 		turn_take(s, i, len + x->more_bytes);
 		return len;
 	}
-	x->idle = true;
-	return 0;
+	len = tail_speculate(s, buf);
+	x->idle = len == 0;
+	return len;
 }
 
 uint64_t sender_next_ns(struct session *s)

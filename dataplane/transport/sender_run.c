@@ -90,8 +90,7 @@ static inline bool next_planned(struct tx_transfer *t, struct tx_stream *st, boo
 			*block = st->group_first + st->group_at++;
 			*esi = st->group_esi;
 			b = &st->blocks[*block];
-			if (b->flags & TX_BLOCK_DONE ||
-				*esi >= partition_k(&st->part, *block) + b->planned)
+			if (b->flags & TX_BLOCK_DONE || *esi >= partition_k(&st->part, *block))
 				continue;
 			if (!manifest && t->n_gone > 0 && !tx_block_is_settled(t, *block))
 				continue; /* queued for repair when the receiver answers */
@@ -129,7 +128,7 @@ static uint32_t collect(struct session *s, struct tx_transfer *t, uint8_t stream
 	for (;;) {
 		struct item *i = &items[n];
 		struct tx_block *b = &st->blocks[block];
-		uint32_t at, before, k = partition_k(&st->part, block);
+		uint32_t k = partition_k(&st->part, block);
 
 		if (!((b->acked[esi / 64] | b->flying[esi / 64]) >> (esi % 64) & 1)) {
 			i->b = b;
@@ -139,7 +138,7 @@ static uint32_t collect(struct session *s, struct tx_transfer *t, uint8_t stream
 				s->tx.gather_bytes + (size_t)n * s->cfg.symbol_bytes);
 			i->len = partition_symbol_len(&st->part,
 				partition_offset(&st->part, block, esi));
-			i->last = esi + 1 == k + b->planned;
+			i->last = esi + 1 == k && !(b->flags & TX_BLOCK_UNCLOSED);
 			b->flying[esi / 64] |= UINT64_C(1) << (esi % 64);
 			n++;
 		} else if (b->planned > 0) {
@@ -147,15 +146,8 @@ static uint32_t collect(struct session *s, struct tx_transfer *t, uint8_t stream
 		}
 		if (n == most)
 			return n;
-		at = st->group_at;
-		before = st->group_esi;
 		if (!next_planned(t, st, stream == STRAIT_STREAM_MANIFEST, &block, &esi))
 			return n;
-		if (esi >= partition_k(&st->part, block)) {
-			st->group_at = at; /* a row: not here */
-			st->group_esi = before;
-			return n;
-		}
 	}
 }
 

@@ -17,8 +17,6 @@ enum {
 	DEFAULT_ROW_SLOTS = 4096,
 };
 
-#define BLOCK_FAILURE_TARGET 2e-4 /* a tail block needs a repair round so often */
-
 static void config_defaults(struct session_config *c)
 {
 	if (c->rtt_hint_ns == 0)
@@ -51,10 +49,9 @@ static int sender_init(struct session *s)
 	memcpy(x->limit, s->cfg.peer_credit, sizeof(x->limit));
 	rs_init(&x->rs);
 	ret = sentlog_init(&x->log, s->cfg.log_packets);
-	if (ret == 0)
-		ret = redundancy_init(&x->redundancy, BLOCK_FAILURE_TARGET);
 	if (ret < 0)
 		return ret;
+	x->redundancy = redundancy_levels();
 	x->cache_bytes =
 		aligned_alloc(64, (symbol * ROW_CACHE_BLOCKS * RS_BATCH_ROWS + 63) / 64 * 64);
 	x->gather_bytes = aligned_alloc(64, (symbol * STRAIT_BLOCK_SYMBOLS_MAX + 63) / 64 * 64);

@@ -62,7 +62,7 @@ struct sender {
 	uint32_t next_id;
 	bool idle; /* nothing to send until something changes */
 	struct sentlog log;
-	struct redundancy redundancy;
+	const struct redundancy *redundancy; /* REDUNDANCY_LEVELS of them */
 	struct rs rs;
 	struct row_cache cache[ROW_CACHE_BLOCKS];
 	uint8_t *cache_bytes;  /* ROW_CACHE_BLOCKS x RS_BATCH_ROWS symbols */
@@ -274,6 +274,25 @@ bool sender_is_drained(const struct tx_transfer *t);
 void sender_charge(struct session *s, struct tx_transfer *t, uint64_t bytes, uint32_t objects);
 /** Line rate as packets in one round trip. */
 uint64_t sender_bdp_packets(const struct session *s);
+
+/** A new row, or 0 when the block has no more or may have none. batch: how many are to come. */
+size_t sender_row_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t batch, uint8_t flags, uint8_t *buf);
+
+/* tail.c */
+/** Rows that bring what a block needs to its target, given what is known of it now. */
+uint32_t tail_rows(const struct session *s, const struct tx_transfer *t, uint8_t stream,
+	uint32_t block);
+/** Margin for n repair symbols sent where nobody wants to wait for another round. */
+uint32_t tail_margin(const struct session *s, uint32_t n);
+/** Open the next window of blocks whose rows are still to come; false: there is none. */
+bool tail_begin(struct session *s, struct tx_transfer *t, uint8_t stream);
+/** The next row of the open window; 0: it is finished. */
+size_t tail_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf);
+/** Reports told more: blocks that are now likely to fall short get more rows. */
+void tail_review(struct session *s);
+/** Nothing else is to be sent: a row against a loss worse than assumed but not measured yet. */
+size_t tail_speculate(struct session *s, uint8_t *buf);
 
 /* sender_run.c */
 /**

@@ -34,6 +34,7 @@ enum tx_block_flags {
 	TX_BLOCK_TAIL = 1 << 3,     /* sent with the TAIL flag */
 	TX_BLOCK_NO_ROWS = 1 << 4,  /* holds symbols of an object the receiver does not store */
 	TX_BLOCK_REPAIRED = 1 << 5, /* needed repair beyond its planned symbols */
+	TX_BLOCK_UNCLOSED = 1 << 6, /* its rows are still to come: losses are left to them */
 };
 
 struct tx_block {
@@ -42,7 +43,7 @@ struct tx_block {
 	uint64_t last_pn;   /* newest packet that carried a symbol of this block */
 	uint8_t flags;
 	uint8_t epoch;   /* what was sent in older epochs no longer counts as in flight */
-	uint8_t planned; /* proactive rows */
+	uint8_t planned; /* proactive rows of the open window still to send */
 	uint8_t next_row;
 	uint8_t rows_acked, rows_flying;
 	uint8_t repair_left; /* symbols of the current repair still to send */
@@ -56,7 +57,13 @@ struct tx_stream {
 	/* First transmission walks groups of interleaved blocks. */
 	uint32_t group_first, group_count; /* count 0: the next group starts at group_first */
 	uint32_t group_esi, group_at;
-	uint32_t group_most; /* symbols and rows of the group's largest block */
+	/* Rows follow by windows of the blocks whose source symbols were all sent. */
+	uint32_t tail_at, tail_count; /* count 0: the next window starts at tail_at, or after it */
+	uint32_t tail_pos;
+	uint32_t review_at; /* no block below is in the tail and not done */
+	uint32_t guess_at;  /* rows sent while there was nothing else: the window's first block */
+	uint32_t guess_pos;
+	uint32_t group_most; /* symbols of the group's largest block */
 	uint32_t blocks_done;
 	uint32_t have_floor; /* HAVE said that all blocks below are complete */
 	uint64_t bytes_done;
