@@ -11,6 +11,7 @@ it seals is authentic."""
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -20,6 +21,7 @@ from api.test import log_debug, verify
 from framework.context import get_ctx
 from framework.exception import ApplianceError
 from wire import frames, gf256, keys, manifest, packet
+from wire.control import MsgType, encode
 from wire.frames import Status
 from wire.outgoing import MANIFEST, OBJECTS, Item, Outgoing
 from wire.peer import Peer
@@ -82,12 +84,24 @@ class WirePeer(Peer):
         self._helper.close()
         self._node.session.ip("addr", "del", self.port.config.address, "dev", self.port.netdev)
 
-    def open(self) -> Session:
-        """A new session to the edge under test, as initiator."""
+    def call(self) -> Channel:
+        """A new connection to the edge under test, instead of those before."""
+        self.hang_up()
+        self._dialed = [self.dial(self._edge.mgmt_ip, EDGE_PORT)]
+        return self._dialed[0]
+
+    def reset(self, session: Session) -> None:
+        """SESSION_RESET of a session that was opened here."""
+        self._dialed[-1].send(MsgType.SESSION_RESET, encode([(1, session.peer_id), (2, "test")]))
+
+    def hang_up(self) -> None:
+        """Close the connections to the edge under test; sessions stay."""
         for old in self._dialed:
             old.close()
-        self._dialed = [self.dial(self._edge.mgmt_ip, EDGE_PORT)]
-        return self.initiate(self._dialed[0])
+
+    def open(self, prove: bool = True) -> Session:
+        """A new session to the edge under test, as initiator."""
+        return self.initiate(self.call(), prove=prove)
 
     def be_known(self) -> None:
         """Register with the master and take sessions of others."""
@@ -120,11 +134,15 @@ class WirePeer(Peer):
     def wait_order(self, order: int, seconds: float = 20.0) -> str:
         """The order's final state, or its last one when time is up."""
         end = time.monotonic() + seconds
-        while True:
-            self.rest(0.05)
-            state = str(self._master.ctl("order", "show", str(order))["state"])
-            if state in ("done", "failed", "canceled") or time.monotonic() > end:
-                return state
+        # The peer does not stand still while straitctl runs.
+        with ThreadPoolExecutor(1) as background:
+            while True:
+                shown = background.submit(self._master.ctl, "order", "show", str(order))
+                self.until(shown.done)
+                state = str(shown.result()["state"])
+                if state in ("done", "failed", "canceled") or time.monotonic() > end:
+                    return state
+                self.rest(0.03)
 
 
 def _ctl(*argv: str, data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:

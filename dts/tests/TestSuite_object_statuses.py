@@ -285,7 +285,7 @@ class TestObjectStatuses(TestSuite):
         """
         items, shown = self._ask_peer([Status.EXISTS], [])
         self._verify_order(shown, state="done", existed=1, committed=1, failed=0)
-        store = self._peer.accepted[-1].store
+        store = self._peer.store
         got = {key: data for (_, key), data in store.items()}
         verify(got.get(items[1].key) == items[1].data, "the second object differs")
         verify(items[0].key not in got, "the first was sent")
@@ -301,7 +301,7 @@ class TestObjectStatuses(TestSuite):
         """
         items, shown = self._ask_peer([Status.FULL], [])
         self._verify_order(shown, state="done", existed=0, committed=2, failed=0)
-        got = {key: data for (_, key), data in self._peer.accepted[-1].store.items()}
+        got = {key: data for (_, key), data in self._peer.store.items()}
         verify(all(got.get(i.key) == i.data for i in items), "an object differs")
 
     @func_test

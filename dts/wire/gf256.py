@@ -81,6 +81,8 @@ def decode(k: int, symbols: Mapping[int, bytes], size: int) -> list[bytes]:
     """The k source symbols, padded, from any k symbols by their ESI."""
     present = {e: s.ljust(size, b"\0") for e, s in symbols.items() if e < k}
     missing = [j for j in range(k) if j not in present]
+    if not missing:
+        return [present[j] for j in range(k)]
     rows = sorted(e for e in symbols if e >= k)[:len(missing)]
     if len(rows) < len(missing):
         raise ValueError(f"{len(symbols)} symbols are too few for {k}")

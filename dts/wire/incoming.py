@@ -75,6 +75,8 @@ class Incoming:
         self.status = int(Status.PENDING)
         self.raised = [0, 0]
         self.have_left = 0
+        # Is there an object that is not stored?
+        self._holes = False
 
     def place(self, stream: int, block: int, esi: int, payload: bytes) -> str:
         """A symbol came; the name of a counter when it is not stored."""
@@ -92,7 +94,7 @@ class Incoming:
             return
         have = at.symbols.setdefault(block, {})
         if stream == OBJECTS:
-            for j in range(at.cut.k(block)):
+            for j in range(at.cut.k(block)) if self._holes else ():
                 if self._unneeded(block, j):
                     have.setdefault(j, b"")
         at.finish(block)
@@ -110,6 +112,8 @@ class Incoming:
             return 0
         have = at.symbols.get(block, {})
         k = at.cut.k(block)
+        if stream == MANIFEST or not self._holes:
+            return max(0, k - len(have))
         present = sum(j in have or stream == OBJECTS and self._unneeded(block, j)
                       for j in range(k))
         rows = sum(e >= k for e in have)
@@ -146,6 +150,7 @@ class Incoming:
             at += record.length
         for number, record in enumerate(self.records):
             status = self._decide(record)
+            self._holes |= bool(record.flags & manifest.SKIP)
             if not record.flags & manifest.SKIP and status != Status.PENDING:
                 self.finish(number, status)
         for block in range(self.streams[OBJECTS].cut.blocks):
@@ -172,6 +177,7 @@ class Incoming:
         """The object's final status."""
         if number not in self.statuses:
             self.statuses[number] = status
+            self._holes |= self._is_unstored(number)
             self.log.append((number, status))
             self.raised[0] += self.records[number].length
             self.raised[1] += 1

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from . import control, frames, packet
 from .control import Hello, MsgType
 from .frames import Status
+from .incoming import Store
 from .outgoing import MANIFEST, OBJECTS, Outgoing
 from .session import Session
 from .sockets import SocketSource
@@ -44,7 +45,9 @@ class Peer:
         self.inbox: list[tuple[Channel, int, bytes]] = []
         self.hellos: list[Hello] = []
         self.accepted: list[Session] = []
+        self.resumed = 0
         self.strays = 0
+        self.store: Store = {}
         self._listener: socket.socket | None = None
         self.prepare: Callable[[Session], None] = lambda session: None
         # What becomes of a datagram on its way to us: itself, nothing, others.
@@ -125,6 +128,12 @@ class Peer:
         """Take sessions of others from now on."""
         self._listener = self._source.listen(address, port)
 
+    def drop_callers(self) -> None:
+        """Close the connections that others opened to us."""
+        for channel in self.channels:
+            if channel.server:
+                channel.close("on purpose")
+
     def wait_message(self, channel: Channel, kind: int, seconds: float = 10.0) -> bytes:
         """The next message of a kind on a connection."""
         def mine() -> list[tuple[Channel, int, bytes]]:
@@ -182,16 +191,25 @@ class Peer:
                           min(self.symbol_bytes, hello.symbol_bytes), self._sender(hello))
         session.limits = dict(enumerate(hello.credit))
         session.granted = [list(g) for g in self.grant]
+        session.store = self.store
+        session.peer_boot = hello.boot_id
         self.sessions[own_id] = session
         return session
 
-    def initiate(self, channel: Channel, seconds: float = 10.0) -> Session:
-        """A session to the edge at the other end, both addresses proved."""
+    def say_hello(self, channel: Channel, **changes: object) -> Hello:
+        """SESSION_HELLO, with fields changed at will; the answer."""
+        own_id = random.SystemRandom().randrange(1, 1 << 32)
+        hello = self.hello(self.counter, own_id, [(0, 0)] * 3)
+        for name, value in changes.items():
+            setattr(hello, name, value)
+        channel.send(MsgType.SESSION_HELLO, hello.encode())
+        return Hello.decode(self.wait_message(channel, MsgType.SESSION_ACCEPT))
+
+    def initiate(self, channel: Channel, seconds: float = 10.0, prove: bool = True) -> Session:
+        """A session to the edge at the other end, both addresses proved unless told not to."""
         self.counter += 1
         own_id = random.SystemRandom().randrange(1, 1 << 32)
-        channel.send(MsgType.SESSION_HELLO,
-                     self.hello(self.counter, own_id, [(0, 0)] * 3).encode())
-        answer = Hello.decode(self.wait_message(channel, MsgType.SESSION_ACCEPT))
+        answer = self.say_hello(channel, session=own_id)
         if answer.counter != self.counter:
             raise OSError(f"the session counter came back as {answer.counter}")
         secret = channel.export(control.exporter_context(self.boot_id, answer.boot_id,
@@ -200,11 +218,22 @@ class Peer:
         # The edge has closed what we had with it before.
         self.sessions = {i: s for i, s in self.sessions.items() if not s.initiator}
         session = self._session(secret, True, own_id, answer)
-        if not self.until(lambda: session.validated, seconds):
+        session.auto = prove
+        if prove and not self.until(lambda: session.validated, seconds):
             raise OSError("no RESPONSE to CHALLENGE")
         return session
 
     def _hello(self, channel: Channel, hello: Hello) -> None:
+        for old in self.accepted:
+            if hello.resume_session and old.peer_id == hello.resume_session \
+                    and old.peer_boot == hello.boot_id and old.own_id in self.sessions:
+                answer = self.hello(hello.counter, old.own_id, self.grant)
+                answer.resumed = True
+                self.resumed += 1
+                channel.send(MsgType.SESSION_ACCEPT, answer.encode())
+                return
+        # Another session of this initiator ends those before.
+        self.sessions = {i: s for i, s in self.sessions.items() if s.initiator}
         own_id = random.SystemRandom().randrange(1, 1 << 32)
         secret = channel.export(control.exporter_context(hello.boot_id, self.boot_id,
                                                          hello.counter))
@@ -214,6 +243,11 @@ class Peer:
         self.accepted.append(session)
         channel.send(MsgType.SESSION_ACCEPT,
                      self.hello(hello.counter, own_id, self.grant).encode())
+
+    def resume(self, channel: Channel, session: Session) -> bool:
+        """Keep a session on a new connection; whether the edge does, too."""
+        return self.say_hello(channel, session=session.own_id,
+                              resume_session=session.own_id).resumed
 
     # ---- sending a transfer ----
 

@@ -29,12 +29,14 @@ class Session:
         """own_id is in packets that come, peer_id in those that go."""
         self.own_id, self.peer_id = own_id, peer_id
         self.initiator = initiator
+        self.peer_boot = b""
         self.symbol_bytes = symbol_bytes
         self.tx = keys.KeyChain(secret, 0 if initiator else 1, 0)
         self.rx = keys.KeyChain(secret, 1 if initiator else 0, 0)
         self._send = send
         self.auto = True
         self.sending = True
+        self.clock_us = 0
         self.next_number = 0
         self.sent_packets = 0
         self.acked: set[int] = set()
@@ -331,6 +333,7 @@ class Session:
                 ranges.append((number, number))
             else:
                 break
-        return frames.Report(0, self._newest, round(self._newest_at * 1e6),
+        stamp = round(self._newest_at * 1e6) + self.clock_us & (1 << 64) - 1
+        return frames.Report(0, self._newest, stamp,
                              min(round((now - self._newest_at) * 1e6), (1 << 32) - 1),
                              ranges[0][1], ranges)

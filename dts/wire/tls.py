@@ -42,6 +42,7 @@ class Channel:
         """The socket is connected, and the channel's from now on."""
         sock.setblocking(False)
         self.sock = sock
+        self.server = server
         self.closed = False
         self.why = ""
         self.up = False

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers near where they wrap or end: packet numbers, generations, transfer ids, clocks, sizes.
+
+A sender may skip packet numbers and transfer ids, so every edge but the last of 64 bits is near."""
+import random
+import time
+from contextlib import ExitStack
+
+from api.capabilities import LinkTopology, requires_link_topology
+from api.strait import Master
+from api.test import verify, write_performance_json
+from api.wire import (
+    MANIFEST,
+    OBJECTS,
+    Item,
+    PeeredEdge,
+    Status,
+    WirePeer,
+    counted,
+    frames,
+    get_object,
+    keys,
+    packet,
+    put_object,
+)
+from framework.test_suite import TestSuite, func_test, perf_test
+
+STEP = 2048
+LAST_TRANSFER = (1 << 32) - 1
+
+
+@requires_link_topology(LinkTopology.TWO_LINKS)
+class TestNumberWraps(TestSuite):
+    """Cases: a_transfer_across_a_generation, generations_one_by_one, numbers_far_ahead,
+    last_number_of_a_generation, transfer_ids_by_steps, transfer_ids_far_below, largest_sizes,
+    receive_clock_wraps, transfer_ids_to_the_last."""
+
+    def set_up_suite(self) -> None:
+        """Start a master, the edge under test and the peer."""
+        self._stack = ExitStack()
+        self._master = self._stack.enter_context(Master())
+        self._edge = self._stack.enter_context(PeeredEdge(self._master))
+        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
+        self._names = 0
+
+    def tear_down_suite(self) -> None:
+        """End all."""
+        self._stack.close()
+
+    def set_up_test_case(self) -> None:
+        """Open a session of its own."""
+        self._session = self._peer.open()
+
+    def _item(self, size: int = 60000) -> Item:
+        self._names += 1
+        return Item(b"wrap-%d" % self._names, random.randbytes(size))
+
+    def _send(self, size: int = 60000, **options: int) -> None:
+        item = self._item(size)
+        statuses = self._peer.send(self._session, [item], **options)
+        verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
+        verify(get_object(self._edge, item.key) == item.data, "the object differs")
+
+    def _reported(self, number: int) -> None:
+        """The edge says that it got a packet with this number or a higher one."""
+        session = self._session
+
+        def reported() -> bool:
+            session.control(frames.Ping())
+            self._peer.rest(0.01)
+            return session.reported >= number
+        verify(self._peer.until(reported, 2), f"{session.reported} is reported, not {number}")
+
+    @func_test
+    def a_transfer_across_a_generation(self) -> None:
+        """Keys change in the middle of a transfer.
+
+        Steps:
+            Have generation 0 reported, skip to 40 numbers before its end, send an object of more
+            packets than that.
+        Verify:
+            The object arrives, numbers of both generations are reported, no drop counter moves.
+        """
+        with counted(self._edge, self._peer, "across"):
+            self._reported(0)
+            self._session.next_number = keys.PER_GENERATION - 40
+            self._send(200000)
+            verify(self._session.reported >= keys.PER_GENERATION, "generation 1 is not reported")
+            acked = self._session.acked
+            verify({keys.PER_GENERATION - 1, keys.PER_GENERATION} <= acked,
+                   "the numbers around the end are not reported")
+
+    @func_test
+    def generations_one_by_one(self) -> None:
+        """Many generations, each entered when the one before is reported.
+
+        Steps:
+            Send an object in each of the generations 0 to 7; in each a packet of the generation
+            two before, and of the one two ahead.
+        Verify:
+            All objects arrive; rx_generation counts the packets of others and no other drop
+            counter moves.
+        """
+        with counted(self._edge, self._peer, "generations", rx_generation=14):
+            old: list[bytes] = []
+            for gen in range(8):
+                self._session.enter_generation(gen)
+                self._send(20000)
+                self._reported(gen << keys.GENERATION_SHIFT)
+                if gen >= 2:
+                    self._session.send(old[gen - 2])
+                old.append(self._session.seal(packet.CONTROL, frames.Ping().encode()))
+                self._session.send(self._session.seal(
+                    packet.CONTROL, frames.Ping().encode(),
+                    (gen + 2 << keys.GENERATION_SHIFT) + gen))
+
+    @func_test
+    def numbers_far_ahead(self) -> None:
+        """Generations that nobody can have reached.
+
+        Steps:
+            Seal packets with numbers of every power of two from generation 2 on, one less, and
+            with the last of 64 bits, under the keys of generations 0 and (where near) their own.
+        Verify:
+            rx_generation counts each, in silence, and no other drop counter moves.
+        """
+        numbers = [(1 << bit) + less for bit in range(25, 64) for less in (-1, 0)]
+        numbers.append((1 << 64) - 1)
+        wrong = [self._session.seal(packet.CONTROL, frames.Ping().encode(), n, gen=0)
+                 for n in numbers]
+        wrong += [self._session.seal(packet.CONTROL, frames.Ping().encode(), n)
+                  for n in numbers[:6]]
+        before = self._session.counters["Report"]
+        with counted(self._edge, self._peer, "far ahead", rx_generation=len(wrong)):
+            self._peer.raw(wrong)
+        verify(self._session.counters["Report"] == before, "a PING far ahead was answered")
+
+    @func_test
+    def last_number_of_a_generation(self) -> None:
+        """The last number of a generation is a number like any other.
+
+        Steps:
+            Use the last number of generation 0, then of 1, for the packet that completes an
+            object; then the first of 2.
+        Verify:
+            The objects arrive, no drop counter moves.
+        """
+        with counted(self._edge, self._peer, "last numbers"):
+            for gen in range(2):
+                self._reported(gen << keys.GENERATION_SHIFT if gen else 0)
+                item = self._item(1000)
+                out = self._session.transfer([item])
+                self._session.control(out.open_frame())
+                self._session.send_symbol(out, MANIFEST, 0, 0)
+                self._session.next_number = (gen + 1 << keys.GENERATION_SHIFT) - 1
+                self._session.send_symbol(out, OBJECTS, 0, 0)
+                statuses = self._peer.deliver(self._session, out, lambda stream, block: [])
+                verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
+            self._send(1000)
+
+    @func_test
+    def transfer_ids_by_steps(self) -> None:
+        """Ids may skip up to 2048.
+
+        Steps:
+            Send objects in transfers whose ids are 1, 2047 and 2048 above the one before, twenty
+            times.
+        Verify:
+            All arrive, no drop counter moves.
+        """
+        with counted(self._edge, self._peer, "steps"):
+            number = 1
+            for i in range(20):
+                number += (1, STEP - 1, STEP)[i % 3]
+                self._send(2000, transfer=number)
+
+    @func_test
+    def transfer_ids_far_below(self) -> None:
+        """Ids far below the highest are closed.
+
+        Steps:
+            Go up to id 10 * 2048; then send symbols and OPEN of an id never used, 2048 and more
+            below, then of one 2047 below.
+        Verify:
+            rx_transfer counts the former's symbols, and no other drop counter moves; its OPEN
+            opens nothing. The latter's object arrives.
+        """
+        for i in range(1, 11):
+            self._send(1000, transfer=i * STEP)
+        high = 10 * STEP
+        low = [high - STEP, high - STEP - 1, 3]
+        with counted(self._edge, self._peer, "far below", rx_transfer=len(low)):
+            for number in low:
+                out = self._session.transfer([self._item(1000)], transfer=number)
+                self._session.control(out.open_frame())
+                self._session.send_symbol(out, OBJECTS, 0, 0)
+                self._peer.rest(0.05)
+                verify(out.open_status != Status.PENDING, f"transfer {number} was opened")
+        with counted(self._edge, self._peer, "just not"):
+            self._send(1000, transfer=high - STEP + 1)
+
+    @func_test
+    def largest_sizes(self) -> None:
+        """OPEN with every field at its end.
+
+        Steps:
+            OPEN a transfer of 65536 objects, 2^42 bytes, a manifest of 2^25 bytes and the highest
+            order, deadline and report interval; CLOSE it if it was accepted.
+        Verify:
+            OPEN_ACK, PENDING or (it is more than this edge's memory) REFUSED, which
+            rx_open_refused counts; no drop counter moves; an object arrives afterwards.
+        """
+        out = self._session.transfer([self._item(1000)])
+        last = frames.Open(out.transfer, (1 << 64) - 1, 1 << 42, 1 << 25, 65536, 1432, 2,
+                           (1 << 32) - 1, (1 << 64) - 1)
+        with counted(self._edge, self._peer, "largest"):
+            self._session.control(last)
+            verify(self._peer.until(lambda: out.open_status is not None, 2), "no OPEN_ACK")
+            verify(out.open_status in (Status.PENDING, Status.REFUSED),
+                   f"OPEN_ACK {out.open_status}")
+            if out.open_status == Status.PENDING:
+                verify(self._peer.finish(self._session, out, Status.CANCELED), "no CLOSE_ACK")
+            self._send()
+
+    @func_test
+    def receive_clock_wraps(self) -> None:
+        """The receiver's clock is its own: it may start anywhere, and wrap.
+
+        Steps:
+            Order objects from the edge to a peer whose receive times wrap at 2^64 us while they
+            come.
+        Verify:
+            The order is done, the bytes are the same, no drop counter moves.
+        """
+        data = random.randbytes(3000000)
+        put_object(self._edge, b"wrap-clock", data)
+        now = round(time.monotonic() * 1e6)
+
+        def prepare(session: object) -> None:
+            for each in self._peer.sessions.values():
+                each.clock_us = (1 << 64) - now - 400000
+        self._peer.prepare = prepare
+        self._peer.be_known()
+        with counted(self._edge, self._peer, "clock"):
+            order = self._peer.order(["wrap-clock"])
+            state = self._peer.wait_order(order)
+            verify(state == "done", f"the order is {state}")
+        verify(data in self._peer.store.values(), "the object differs")
+
+    @perf_test
+    def transfer_ids_to_the_last(self) -> None:
+        """Up to id 2^32 - 1.
+
+        Steps:
+            OPEN and CLOSE transfers in steps of 2048 until the id has no further step; send an
+            object as the last one; then try to start again at 1.
+        Verify:
+            Each is answered, the object arrives; ids from 1 on count as closed. The rate is
+            written as performance JSON.
+        """
+        session = self._session
+        whole = frames.Open(1, 0, 1000, 30, 1, 1432).encode()
+        close = frames.Close(1, Status.CANCELED).encode()
+        at, count, started = 0, 0, time.monotonic()
+        acked: list[int] = []
+
+        def receive(data: bytes) -> None:
+            header = packet.decode(data)
+            plain = session.rx.open(data[:packet.HEADER_BYTES], header.number,
+                                    data[packet.HEADER_BYTES:]) or b""
+            if header.kind == packet.CONTROL and plain[-7:-4] == close[:1].replace(
+                    b"\x0a", b"\x0b") + b"\0\x04":
+                acked.append(int.from_bytes(plain[-4:], "big"))
+        session.receive = receive  # type: ignore[method-assign]
+        while at + 24 * STEP < LAST_TRANSFER:
+            goal = at
+            for _ in range(2):
+                content = b""
+                for _ in range(24):
+                    if goal + STEP <= LAST_TRANSFER - 1:
+                        goal += STEP
+                        number = goal.to_bytes(4, "big")
+                        content += whole[:3] + number + whole[7:] + close[:3] + number + close[7:]
+                session.send(session.seal(packet.CONTROL, content))
+            self._peer.until(lambda goal=goal: acked and max(acked) >= goal,  # type: ignore[misc]
+                             0.05)
+            count += (max(acked, default=at) - at) // STEP
+            at = max(acked, default=at)
+            acked.clear()
+        seconds = time.monotonic() - started
+        del session.receive  # type: ignore[method-assign]
+        write_performance_json({"transfers": count, "seconds": round(seconds, 3),
+                                "transfers_per_second": round(count / seconds)})
+        while at < LAST_TRANSFER - 1:
+            at = min(at + STEP, LAST_TRANSFER - 1)
+            out = session.transfer([self._item(100)], transfer=at)
+            self._peer.deliver(session, out)
+        self._send(transfer=LAST_TRANSFER)
+        with counted(self._edge, self._peer, "after the last id", rx_transfer=1):
+            out = session.transfer([self._item(1000)], transfer=1)
+            session.send_symbol(out, OBJECTS, 0, 0)
