@@ -9,7 +9,8 @@ lines on stdin and stdout:
     {"op": "hits"}                         ->  {"hits": [N, ..]}
     {"op": "quit"}                         ->  {}
 
-Whatever passes is delayed by delay_ms, in order. A RULE is api.wan.Rule with direction "inward", "outward" or "" in the place of nodes."""
+Whatever passes is delayed by delay_ms, in order. A RULE is api.wan.Rule with direction "inward",
+"outward" or "" in the place of nodes."""
 import heapq
 import json
 import os
