@@ -395,6 +395,8 @@ static void link_of(struct master *m, const Strait__Request *r, uint64_t now_ms,
 			continue;
 		l->rate_bps = k->expected_bps;
 		l->latency_ms = k->latency_us / 1000;
+		l->tail_bytes =
+			(uint64_t)((double)k->expected_bps / 8e6 * 1.125 * (double)k->srtt_us);
 		return;
 	}
 	/* Nobody sent there yet. */

@@ -13,6 +13,12 @@ static bool goes_before(const struct feasible_order *a, const struct feasible_or
 	return a->class != b->class ? a->class < b->class : da < db;
 }
 
+/* What an order takes of the link. */
+static uint64_t weight(const struct feasible *f, const struct feasible_order *o)
+{
+	return o->bytes + (o->bytes < f->link.tail_bytes ? o->bytes : f->link.tail_bytes) / 16;
+}
+
 static uint64_t finish(const struct feasible *f, uint64_t bytes)
 {
 	/* Rounded up; 2^64 ms are far beyond any deadline. */
@@ -34,7 +40,7 @@ static void place(struct feasible *f)
 	f->placed = true;
 	f->own_ahead = f->ahead_bytes;
 	if (f->link.rate_bps != 0)
-		f->finish_ms = finish(f, f->ahead_bytes + f->own.bytes);
+		f->finish_ms = finish(f, f->ahead_bytes + weight(f, &f->own));
 }
 
 void feasible_add(struct feasible *f, const struct feasible_order *other)
@@ -43,11 +49,11 @@ void feasible_add(struct feasible *f, const struct feasible_order *other)
 
 	if (!f->placed && goes_before(&f->own, other))
 		place(f);
-	f->ahead_bytes += other->bytes;
+	f->ahead_bytes += weight(f, other);
 	if (!f->placed || f->victim != 0 || f->link.rate_bps == 0 || other->deadline_ms == 0 ||
 		other->class != f->own.class)
 		return;
-	with = finish(f, f->ahead_bytes + f->own.bytes);
+	with = finish(f, f->ahead_bytes + weight(f, &f->own));
 	/* One that is late already is nobody's victim. */
 	if (with <= other->deadline_ms || finish(f, f->ahead_bytes) > other->deadline_ms)
 		return;

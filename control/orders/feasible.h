@@ -28,6 +28,7 @@ struct feasible_link {
 	uint64_t now_ms;
 	uint64_t rate_bps;   /* goodput to be expected; 0: not known, everything is feasible */
 	uint64_t latency_ms; /* from the last byte sent to the order's end */
+	uint64_t tail_bytes; /* so many bytes of an order, its last, carry rows: a sixteenth more */
 };
 
 struct feasible {

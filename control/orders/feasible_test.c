@@ -41,6 +41,19 @@ static void an_order_alone_needs_its_own_time_and_a_way(void **state)
 	assert_true(fits(&link_8m, o, NULL, 0));
 }
 
+static void the_rows_of_a_tail_count(void **state)
+{
+	struct feasible_link l = link_8m;
+	struct feasible_order o = { .id = 1, .bytes = 800000, .deadline_ms = 1949, .class = 1 };
+
+	(void)state;
+	assert_true(fits(&l, o, NULL, 0));
+	l.tail_bytes = 1000000;
+	assert_false(fits(&l, o, NULL, 0));
+	o.deadline_ms = 1950; /* 800 kB, 50 kB of rows, 100 ms */
+	assert_true(fits(&l, o, NULL, 0));
+}
+
 static void only_what_goes_before_counts(void **state)
 {
 	struct feasible_order others[] = {
@@ -146,6 +159,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_order_alone_needs_its_own_time_and_a_way),
+		cmocka_unit_test(the_rows_of_a_tail_count),
 		cmocka_unit_test(only_what_goes_before_counts),
 		cmocka_unit_test(nobody_of_the_class_is_made_late),
 		cmocka_unit_test(without_a_rate_nothing_is_refused),

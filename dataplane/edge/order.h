@@ -55,6 +55,7 @@ struct order_link {
 	uint64_t goodput_bps; /* to be expected; 0: not known */
 	uint64_t limit_bps;   /* more is not possible; 0: not known */
 	uint64_t latency_ns;  /* from the last byte sent to the end */
+	uint64_t tail_bytes;  /* of a transfer, sent with rows */
 	uint64_t scan_bytes;  /* for orders_run() */
 };
 

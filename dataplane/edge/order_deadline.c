@@ -31,7 +31,8 @@ void order_admit(struct order *o, uint64_t unix_ms)
 {
 	struct feasible_link link = { .now_ms = unix_ms,
 		.rate_bps = o->link->goodput_bps,
-		.latency_ms = o->link->latency_ns / MS_NS };
+		.latency_ms = o->link->latency_ns / MS_NS,
+		.tail_bytes = o->link->tail_bytes };
 	struct feasible_order weight;
 	struct feasible f;
 	const struct order *other;

@@ -93,5 +93,7 @@ void peers_measure(struct peers *ps, uint64_t now_ns,
 				ps->cfg.symbol_bytes);
 		p->link.limit_bps = limit != UINT64_MAX ? limit : 0;
 		p->link.latency_ns = link_rate_latency_ns(&p->rate);
+		p->link.tail_bytes = (uint64_t)((double)p->link.goodput_bps / 8e9 * 1.125 *
+			(double)p->rate.srtt_ns);
 	}
 }

@@ -64,7 +64,8 @@ static void object_place(struct world *w, struct world_rx *r, uint32_t i)
 	}
 	if (!resumed) {
 		o->dst = malloc(o->length);
-		if (!o->dst) {
+		o->resume = calloc(1, SESSION_RESUME_BYTES);
+		if (!o->dst || !o->resume) {
 			world_fail(w, "no memory for an object of %" PRIu64 " bytes", o->length);
 			return;
 		}
@@ -127,7 +128,8 @@ static void object_forget(struct world_object *o)
 	free(o->dst);
 	o->dst = NULL;
 	o->writer = NULL;
-	memset(o->resume, 0, sizeof(o->resume));
+	free(o->resume);
+	o->resume = NULL;
 }
 
 /* Every byte is compared with what the source had, not only with the digest the core checked. */

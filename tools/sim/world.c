@@ -721,8 +721,10 @@ void world_destroy(struct world *w)
 	}
 	source_drop(w);
 	sink_drop(w);
-	for (uint32_t i = 0; i < w->nobjects; i++)
+	for (uint32_t i = 0; i < w->nobjects; i++) {
 		free(w->objects[i].dst);
+		free(w->objects[i].resume);
+	}
 	free(w->objects);
 	attack_destroy(w->attack);
 	trace_fini(&w->trace);

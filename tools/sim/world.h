@@ -74,7 +74,7 @@ struct world_object {
 	uint8_t tx_status; /* as the source learned it */
 
 	uint8_t *dst;
-	uint8_t resume[SESSION_RESUME_BYTES];
+	uint8_t *resume; /* its own memory: objects may be added while others travel */
 	const struct world_rx *writer; /* the transfer that has its bytes */
 	bool published;                /* verified and visible at the destination */
 	bool verified;                 /* compared once */
@@ -205,7 +205,7 @@ void world_destroy(struct world *w);
 
 /*
  * Objects of one length, with seeded content and digest. Returns the index of the first,
- * UINT32_MAX without memory. The array moves.
+ * UINT32_MAX without memory. The array moves, also while transfers run.
  */
 uint32_t world_add_objects(struct world *w, uint32_t count, uint64_t length);
 
