@@ -70,7 +70,7 @@ STRAIT_LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now \
 # ---- what is in the tree --------------------------------------------------------------------------
 
 # Directories that may include rte_*.
-DPDK_TOOLS := wan
+DPDK_TOOLS := wan rtehash
 DPDK_DIRS  := dataplane/edge tests/wan $(DPDK_TOOLS:%=tools/%)
 # These also go into libstrait.so.
 PIC_DIRS   := control/base dataplane/fec dataplane/pool
@@ -285,6 +285,10 @@ NEEDS_DPDK := $(if $(wildcard dataplane/edge/main.c),$(BUILD)/bin/strait-edge) \
 	$(foreach d,$(DPDK_DIRS),$(filter $(BUILD)/test/$d/%,$(TESTS)))
 $(NEEDS_DPDK): DIR_LIBS = $(DPDK_LIBS)
 $(filter $(NEEDS_DPDK),$(PROGRAMS) $(TESTS) $(HELPERS)): $(DPDK_ARCHIVES)
+
+# Of DPDK only what it compares with.
+$(BUILD)/bin/strait-bench: DIR_LIBS = $(DPDK_LIBS)
+$(BUILD)/bin/strait-bench: $(BUILD)/lib/librtehash.a
 
 $(PROGRAMS): $(ARCHIVES)
 	@mkdir -p $(@D)

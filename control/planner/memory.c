@@ -60,6 +60,11 @@ static uint64_t *line_of(const struct memory *m, struct digest128 d)
 	return &m->lines[((d.lo ^ d.hi >> 7) & m->mask) * WAYS];
 }
 
+void memory_prefetch(const struct memory *m, struct digest128 d)
+{
+	__builtin_prefetch(line_of(m, d), 1);
+}
+
 static uint32_t tag_of(struct digest128 d)
 {
 	return (uint32_t)(d.lo >> 32);

@@ -167,6 +167,20 @@ int planner_event(struct planner *p, uint16_t site, const struct log_record *r, 
 	return 1;
 }
 
+void planner_prefetch(const struct planner *p, uint16_t site, const struct log_record *r)
+{
+	index_prefetch(p->index, r->digest);
+	memory_prefetch(r->op == LOG_STORED ? p->brought[site] : p->evicted[site], r->digest);
+	wanted_prefetch(p->wanted[site], r->digest);
+	for (uint32_t left = p->to[site]; left != 0; left &= left - 1) {
+		int to = __builtin_ctz(left);
+
+		wanted_prefetch(p->wanted[to], r->digest);
+		if (r->op == LOG_STORED)
+			memory_prefetch(p->evicted[to], r->digest);
+	}
+}
+
 int planner_load(struct planner *p, uint16_t site, const struct log_record *r)
 {
 	bool stored = r->op == LOG_STORED;

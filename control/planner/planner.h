@@ -65,6 +65,8 @@ int planner_policy_set(struct planner *p, uint16_t from, uint16_t to,
 /** An object came to or went from a site. 1; 0: that was known; -ENOMEM: nothing was changed. */
 int planner_event(struct planner *p, uint16_t site, const struct log_record *r, uint64_t now_ns,
 	uint64_t now_s);
+/** Bring what a coming planner_event() reads into the cache. */
+void planner_prefetch(const struct planner *p, uint16_t site, const struct log_record *r);
 /** The same of a generation that is loading; nothing is planned by it. */
 int planner_load(struct planner *p, uint16_t site, const struct log_record *r);
 /**

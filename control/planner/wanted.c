@@ -29,7 +29,7 @@ struct set {
 
 struct wanted {
 	uint32_t max, mask, count;
-	struct object **by_digest;
+	struct object **by_digest, *unused; /* freed objects, for the next */
 	struct set **by_id;
 	struct objects queue[WANTED_CLASSES];
 	TAILQ_HEAD(, set) sets;
@@ -67,6 +67,11 @@ static struct object **find(const struct wanted *w, struct digest128 d)
 	while (*p != NULL && !digest_equal((*p)->o.digest, d))
 		p = &(*p)->next_hash;
 	return p;
+}
+
+void wanted_prefetch(const struct wanted *w, struct digest128 d)
+{
+	__builtin_prefetch(&w->by_digest[d.lo & w->mask]);
 }
 
 static struct set **set_find(const struct wanted *w, uint64_t id, uint16_t tenant)
@@ -167,11 +172,24 @@ static void object_free(struct wanted *w, struct object **p)
 	*p = x->next_hash;
 	w->stats.waiting--;
 	w->count--;
-	free(x);
+	x->next_hash = w->unused;
+	w->unused = x;
+}
+
+static struct object *object_get(struct wanted *w)
+{
+	struct object *x = w->unused;
+
+	if (x == NULL)
+		return calloc(1, sizeof(*x));
+	w->unused = x->next_hash;
+	*x = (struct object){ 0 };
+	return x;
 }
 
 void wanted_destroy(struct wanted *w)
 {
+	struct object *x;
 	struct set *s;
 
 	if (w == NULL)
@@ -181,6 +199,10 @@ void wanted_destroy(struct wanted *w)
 			object_free(w, &w->by_digest[i]);
 	while ((s = TAILQ_FIRST(&w->sets)) != NULL)
 		set_free(w, s);
+	while ((x = w->unused) != NULL) {
+		w->unused = x->next_hash;
+		free(x);
+	}
 	free(w->by_digest);
 	free(w->by_id);
 	free(w);
@@ -216,7 +238,7 @@ int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint
 		w->stats.refused++;
 		return -ENOSPC;
 	}
-	x = calloc(1, sizeof(*x));
+	x = object_get(w);
 	if (x == NULL)
 		return -ENOMEM;
 	x->o = (struct wanted_object){ r->digest, r->set, now_ns, r->size, r->position, r->tenant,

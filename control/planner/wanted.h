@@ -60,6 +60,7 @@ void wanted_del(struct wanted *w, struct digest128 d, bool here);
 /** A member of a set that was never wanted because it is here, and `from` has it, too. */
 int wanted_have(struct wanted *w, const struct log_record *r, uint64_t now_ns);
 bool wanted_has(const struct wanted *w, struct digest128 d);
+void wanted_prefetch(const struct wanted *w, struct digest128 d);
 /** Another site to take it from. */
 void wanted_from(struct wanted *w, struct digest128 d, uint16_t from);
 

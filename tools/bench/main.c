@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/host.h"
+#include "tools/bench/keys.h"
 #include "tools/bench/limit.h"
 #include "tools/bench/options.h"
 #include "tools/bench/path.h"
@@ -146,6 +147,18 @@ out:
 	return ret;
 }
 
+static int control_run(const struct bench_options *o, int cpu, struct result *r)
+{
+	switch (o->verb) {
+	case BENCH_EXIST:
+		return exist_run(o, cpu, r);
+	case BENCH_INDEX:
+		return index_run(o, cpu, r);
+	default:
+		return diff_run(o, r);
+	}
+}
+
 static const char *explain(int ret)
 {
 	switch (ret) {
@@ -180,9 +193,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "strait-bench: cannot run on CPU %d: %s\n", o.cpu, strerror(-cpu));
 		return EXIT_FAILURE;
 	}
-	if (aead_default() != &aead_ipsec_mb)
+	if (o.verb < BENCH_EXIST && aead_default() != &aead_ipsec_mb)
 		fprintf(stderr, "strait-bench: this CPU has no ipsec-mb backend\n");
-	ret = run(&o, &r);
+	ret = o.verb < BENCH_EXIST ? run(&o, &r) : control_run(&o, cpu, &r);
 	if (ret < 0) {
 		fprintf(stderr, "strait-bench: %s: %s\n", bench_verb_name(o.verb), explain(ret));
 		return EXIT_FAILURE;

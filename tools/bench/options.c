@@ -18,6 +18,7 @@ enum {
 	OPT_CPU,
 	OPT_POOL,
 	OPT_RING,
+	OPT_KEYS,
 	OPT_JSON,
 	IP_UDP_BYTES = 28,
 };
@@ -25,7 +26,7 @@ enum {
 #define LOSS_MAX 0.3
 
 static const char usage[] =
-	"usage: strait-bench limit|tx|rx [options]\n"
+	"usage: strait-bench limit|tx|rx|exist|index|diff [options]\n"
 	"\n"
 	"What one core does on the data path, beside what it could do at most: the ceiling is\n"
 	"measured in the same run, alternating with the path.\n"
@@ -36,6 +37,10 @@ static const char usage[] =
 	"           re-keyed and acknowledged\n"
 	"  rx       receiver: a session opens packets into a large pool, digests and reports\n"
 	"\n"
+	"  exist    existence of digests, in batches of 64, half of them there\n"
+	"  index    events into the index\n"
+	"  diff     events through the planner, beside the index alone\n"
+	"\n"
 	"  --seconds S     of each timed stretch (1)\n"
 	"  --runs N        repetitions; figures are their medians (5)\n"
 	"  --rows M        tx: repair rows a block the sender is brought to plan, 0 to 16 (0)\n"
@@ -44,6 +49,7 @@ static const char usage[] =
 	"  --cpu N         run on this CPU (the last one allowed)\n"
 	"  --pool-mib N    bytes of each pool (1024)\n"
 	"  --ring-mib N    rx: packets sealed before each timed stretch (64)\n"
+	"  --keys N        exist, index, diff: digests (50000000)\n"
 	"  --json          one JSON object\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage.\n";
@@ -52,6 +58,9 @@ static const char *const verbs[] = {
 	[BENCH_LIMIT] = "limit",
 	[BENCH_TX] = "tx",
 	[BENCH_RX] = "rx",
+	[BENCH_EXIST] = "exist",
+	[BENCH_INDEX] = "index",
+	[BENCH_DIFF] = "diff",
 };
 
 static const struct option longs[] = {
@@ -63,6 +72,7 @@ static const struct option longs[] = {
 	{ "cpu", required_argument, NULL, OPT_CPU },
 	{ "pool-mib", required_argument, NULL, OPT_POOL },
 	{ "ring-mib", required_argument, NULL, OPT_RING },
+	{ "keys", required_argument, NULL, OPT_KEYS },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -108,6 +118,7 @@ static int one_parse(struct bench_options *o, int opt, const char *name, const c
 		[OPT_CPU - OPT_SECONDS] = { 0, 1023, true },
 		[OPT_POOL - OPT_SECONDS] = { 64, 65536, true },
 		[OPT_RING - OPT_SECONDS] = { 4, 96, true },
+		[OPT_KEYS - OPT_SECONDS] = { 1000, 1000000000, true },
 	};
 	double v;
 
@@ -144,6 +155,9 @@ static int one_parse(struct bench_options *o, int opt, const char *name, const c
 	case OPT_POOL:
 		o->pool_mib = (uint32_t)v;
 		break;
+	case OPT_KEYS:
+		o->keys = (uint64_t)v;
+		break;
 	default:
 		o->ring_mib = (uint32_t)v;
 	}
@@ -158,7 +172,8 @@ static int verb_parse(struct bench_options *o, const char *s, char *err, size_t 
 		o->verb = (enum bench_verb)i;
 		return 0;
 	}
-	snprintf(err, err_len, "\"%s\" is not a benchmark: there are limit, tx and rx", s);
+	snprintf(err, err_len,
+		"\"%s\" is not a benchmark: there are limit, tx, rx, exist, index and diff", s);
 	return -EINVAL;
 }
 
@@ -172,6 +187,7 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, char *er
 		.runs = 5,
 		.pool_mib = 1024,
 		.ring_mib = 64,
+		.keys = 50000000,
 		.cpu = -1 };
 	if (argc > 1 && argv[1][0] != '-') {
 		if (verb_parse(o, argv[1], err, err_len) < 0)
@@ -201,7 +217,8 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, char *er
 		return -EINVAL;
 	}
 	if (!named) {
-		snprintf(err, err_len, "which benchmark? There are limit, tx and rx");
+		snprintf(err, err_len,
+			"which benchmark? There are limit, tx, rx, exist, index and diff");
 		return -EINVAL;
 	}
 	if (o->verb != BENCH_RX && o->loss > 0) {

@@ -9,7 +9,8 @@
  * Command line of strait-bench. Pure: parsing touches no file and prints nothing but the help.
  */
 
-enum bench_verb { BENCH_LIMIT, BENCH_TX, BENCH_RX };
+/* The last three are the control plane's. */
+enum bench_verb { BENCH_LIMIT, BENCH_TX, BENCH_RX, BENCH_EXIST, BENCH_INDEX, BENCH_DIFF };
 
 enum {
 	BENCH_RUNS_MAX = 99,
@@ -26,6 +27,7 @@ struct bench_options {
 	uint32_t runs;
 	uint32_t pool_mib; /* of each pool */
 	uint32_t ring_mib; /* rx: packets sealed beforehand */
+	uint64_t keys;     /* exist, index, diff */
 	int cpu;           /* -1: the last one allowed */
 	bool json, help;
 };

@@ -61,11 +61,17 @@ static void print_json(const struct result *r, const struct bench_options *o, in
 {
 	double s[3];
 
-	fprintf(to,
-		"{\"bench\": \"%s\", \"mtu\": %u, \"symbol\": %u, \"rows\": %u, \"loss\": %g, "
-		"\"seconds\": %g, \"runs\": %u, \"cpu\": %d, \"pool_mib\": %u, \"ring_mib\": %u",
-		bench_verb_name(o->verb), o->mtu, o->symbol_bytes, o->rows, o->loss, o->seconds,
-		o->runs, cpu, o->pool_mib, o->ring_mib);
+	if (o->verb >= BENCH_EXIST)
+		fprintf(to,
+			"{\"bench\": \"%s\", \"keys\": %llu, \"seconds\": %g, \"runs\": %u, \"cpu\": %d",
+			bench_verb_name(o->verb), (unsigned long long)o->keys, o->seconds, o->runs,
+			cpu);
+	else
+		fprintf(to,
+			"{\"bench\": \"%s\", \"mtu\": %u, \"symbol\": %u, \"rows\": %u, \"loss\": %g, "
+			"\"seconds\": %g, \"runs\": %u, \"cpu\": %d, \"pool_mib\": %u, \"ring_mib\": %u",
+			bench_verb_name(o->verb), o->mtu, o->symbol_bytes, o->rows, o->loss,
+			o->seconds, o->runs, cpu, o->pool_mib, o->ring_mib);
 	for (uint32_t i = 0; i < r->n; i++) {
 		spread(&r->figures[i], s);
 		fprintf(to, ", \"%s\": %.6g", r->figures[i].name, s[1]);
@@ -83,8 +89,13 @@ void result_print(const struct result *r, const struct bench_options *o, int cpu
 		print_json(r, o, cpu, to);
 		return;
 	}
-	fprintf(to, "%s: MTU %u, symbol %u bytes, %u runs of %g s on CPU %d\n",
-		bench_verb_name(o->verb), o->mtu, o->symbol_bytes, o->runs, o->seconds, cpu);
+	if (o->verb >= BENCH_EXIST)
+		fprintf(to, "%s: %llu keys, %u runs of %g s on CPU %d\n", bench_verb_name(o->verb),
+			(unsigned long long)o->keys, o->runs, o->seconds, cpu);
+	else
+		fprintf(to, "%s: MTU %u, symbol %u bytes, %u runs of %g s on CPU %d\n",
+			bench_verb_name(o->verb), o->mtu, o->symbol_bytes, o->runs, o->seconds,
+			cpu);
 	fprintf(to, "%-36s %10s %10s %10s\n", "", "min", "median", "max");
 	for (uint32_t i = 0; i < r->n; i++) {
 		spread(&r->figures[i], s);

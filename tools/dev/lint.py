@@ -21,7 +21,7 @@ IMPURE_HEADER = re.compile(r"rte_|event2/|event\.h|zmq|sqlite3|sys/socket|netine
 CLOCK = re.compile(r"\b(clock_gettime|gettimeofday|clock_nanosleep|nanosleep|usleep|sleep|srand|s?random"
                    r"|rand|time|pthread_create|fork)\s*\(")
 # The only directories that may see DPDK. Keep in step with DPDK_DIRS in the Makefile.
-DPDK = ("dataplane/edge", "tests/wan", "tools/wan")
+DPDK = ("dataplane/edge", "tests/wan", "tools/wan", "tools/rtehash")
 # What code that runs per packet must not call (DESIGN section 3 rule 4). Fortified twins count.
 FORBIDDEN = set("""malloc calloc realloc free aligned_alloc posix_memalign strdup asprintf vasprintf
     printf fprintf vprintf vfprintf puts fputs putchar putc fputc fwrite fflush perror syslog
