@@ -90,6 +90,18 @@ class WirePeer(Peer):
         self._dialed = [self.dial(self._edge.mgmt_ip, EDGE_PORT)]
         return self._dialed[0]
 
+    def call_as(self, name: str) -> Channel:
+        """A connection with a certificate of somebody else."""
+        pki = self._master.pki
+        other = Identity(pki / "ca.pem", pki / f"{name}.pem", pki / f"{name}.key")
+        return self.dial(self._edge.mgmt_ip, EDGE_PORT, other)
+
+    def send_plain(self, port: int, data: bytes, seconds: float = 0.2) -> None:
+        """Bytes that are no TLS, to a port of the edge's management address."""
+        with self._helper.connect(self._edge.mgmt_ip, port) as sock:
+            sock.sendall(data)
+            self.rest(seconds)
+
     def reset(self, session: Session) -> None:
         """SESSION_RESET of a session that was opened here."""
         self._dialed[-1].send(MsgType.SESSION_RESET, encode([(1, session.peer_id), (2, "test")]))

@@ -116,9 +116,10 @@ class Peer:
 
     # ---- management ----
 
-    def dial(self, address: str, port: int) -> Channel:
+    def dial(self, address: str, port: int, identity: Identity | None = None) -> Channel:
         """A TLS connection to somebody; up."""
-        channel = Channel(self._source.connect(address, port), self._identity, server=False)
+        channel = Channel(self._source.connect(address, port), identity or self._identity,
+                          server=False)
         self.channels.append(channel)
         if not self.until(lambda: channel.up or channel.closed) or channel.closed:
             raise OSError(f"no TLS with {address}:{port}: {channel.why}")
