@@ -213,7 +213,9 @@ size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32
 			.stream = stream,
 			.esi = (uint8_t)x->esi,
 			.epoch = x->b->epoch,
+			.bytes = (uint16_t)x->len,
 		};
+		session_data_sent(s, x->len);
 		x->b->last_pn = h.packet_number = pn + i;
 		h.flags = (x->b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0) |
 			(x->last ? STRAIT_FLAG_END_OF_BLOCK : 0);

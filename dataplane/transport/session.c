@@ -233,10 +233,12 @@ unsigned int session_send_burst(struct session *s, uint64_t now_ns, struct sessi
 		generation_roll(s);
 		s->tx.more = first + 1;
 		first->len = control_send(s, first->buf, cap);
+		if (first->len == 0)
+			first->len = mtu_send(s, first->buf, cap);
 		if (first->len == 0) {
 			/* The first is allowed, so at least one is. */
 			s->tx.more_room = pacer_count(&s->pacer, now_ns,
-						  full + STRAIT_LINE_OVERHEAD_BYTES, n - done) -
+						  full + session_line_overhead(s), n - done) -
 				1;
 			first->len = sender_send(s, first->buf, cap);
 			s->tx.more_room = 0;
@@ -248,7 +250,7 @@ unsigned int session_send_burst(struct session *s, uint64_t now_ns, struct sessi
 		COUNT_ADD(s, tx_bytes, first->len + s->tx.more_bytes);
 		pacer_take(&s->pacer, now_ns,
 			(uint32_t)(first->len + s->tx.more_bytes) +
-				made * STRAIT_LINE_OVERHEAD_BYTES);
+				made * session_line_overhead(s));
 		s->tx.more_bytes = 0;
 		done += made;
 	}
