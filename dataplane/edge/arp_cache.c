@@ -18,16 +18,16 @@ void arp_cache_init(struct arp_cache *c)
 	c->next_ns = UINT64_MAX;
 }
 
-static struct arp_entry *find(struct arp_cache *c, uint32_t ip)
+static struct arp_entry *find(struct arp_cache *c, struct net_ip ip)
 {
 	for (size_t i = 0; i < ARP_CACHE_ENTRIES; i++) {
-		if (c->entries[i].holders > 0 && c->entries[i].ip == ip)
+		if (c->entries[i].holders > 0 && net_ip_equal(c->entries[i].ip, ip))
 			return &c->entries[i];
 	}
 	return NULL;
 }
 
-struct arp_entry *arp_cache_get(struct arp_cache *c, uint32_t ip, const uint8_t *mac,
+struct arp_entry *arp_cache_get(struct arp_cache *c, struct net_ip ip, const uint8_t *mac,
 	uint64_t now_ns)
 {
 	struct arp_entry *e = find(c, ip);
@@ -63,7 +63,7 @@ void arp_cache_put(struct arp_cache *c, struct arp_entry *e)
 		e->holders--;
 }
 
-bool arp_cache_learn(struct arp_cache *c, uint32_t ip, const uint8_t *mac, uint64_t now_ns)
+bool arp_cache_learn(struct arp_cache *c, struct net_ip ip, const uint8_t *mac, uint64_t now_ns)
 {
 	struct arp_entry *e = find(c, ip);
 

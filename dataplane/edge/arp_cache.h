@@ -6,10 +6,11 @@
 #include <stdbool.h>
 
 /*
- * Next hops and their MAC addresses: a small table with timers, no I/O and no clock of its own.
+ * Next hops and their MAC addresses: a small table with timers, no I/O and no clock of its own. ARP
+ * (RFC 826) feeds it over IPv4, neighbor discovery (RFC 4861) over IPv6.
  *
  * Only next hops somebody asked for are in it (arp_cache_get), so nothing a stranger sends can
- * grow it; what ARP brings only updates entries that exist (RFC 826's merge). Entries never move
+ * grow it; what they bring only updates entries that exist (RFC 826's merge). Entries never move
  * while they are held: a pointer from arp_cache_get() is good until arp_cache_put().
  *
  *   unknown --request: at once, then 0.2 s doubling to 2 s--> known
@@ -23,7 +24,7 @@
 enum { ARP_CACHE_ENTRIES = 64 };
 
 struct arp_entry {
-	uint32_t ip;
+	struct net_ip ip;
 	uint8_t mac[NET_MAC_BYTES];
 	bool known; /* mac may be used */
 	bool fixed;
@@ -41,12 +42,12 @@ struct arp_cache {
 void arp_cache_init(struct arp_cache *c);
 
 /** Hold the entry of a next hop. mac: fixed, or NULL to ask for it. NULL: the table is full. */
-struct arp_entry *arp_cache_get(struct arp_cache *c, uint32_t ip, const uint8_t *mac,
+struct arp_entry *arp_cache_get(struct arp_cache *c, struct net_ip ip, const uint8_t *mac,
 	uint64_t now_ns);
 void arp_cache_put(struct arp_cache *c, struct arp_entry *e);
 
-/** ARP said that ip is at mac. false: nobody here cares. */
-bool arp_cache_learn(struct arp_cache *c, uint32_t ip, const uint8_t *mac, uint64_t now_ns);
+/** The network said that ip is at mac. false: nobody here cares. */
+bool arp_cache_learn(struct arp_cache *c, struct net_ip ip, const uint8_t *mac, uint64_t now_ns);
 
 /**
  * The link was down: what was known may be wrong, ask again at once (known entries stay in
@@ -55,7 +56,7 @@ bool arp_cache_learn(struct arp_cache *c, uint32_t ip, const uint8_t *mac, uint6
 void arp_cache_recheck(struct arp_cache *c, uint64_t now_ns);
 
 struct arp_request {
-	uint32_t ip;
+	struct net_ip ip;
 	bool unicast; /* to mac, else to everybody */
 	uint8_t mac[NET_MAC_BYTES];
 };

@@ -29,12 +29,12 @@ static void unknown_hop_is_asked_with_backoff(void **state)
 
 	(void)state;
 	arp_cache_init(&c);
-	e = arp_cache_get(&c, HOP, NULL, 0);
+	e = arp_cache_get(&c, net_ip4(HOP), NULL, 0);
 	assert_false(e->known);
 	for (uint64_t t = 0; t <= 7000; t++) {
 		while (arp_cache_poll(&c, t * MS, &r)) {
 			assert_int_equal(t, at_ms[n++]);
-			assert_int_equal(r.ip, HOP);
+			assert_true(net_ip_equal(r.ip, net_ip4(HOP)));
 			assert_false(r.unicast);
 		}
 	}
@@ -49,9 +49,9 @@ static void answer_makes_it_known_and_stops_the_questions(void **state)
 
 	(void)state;
 	arp_cache_init(&c);
-	e = arp_cache_get(&c, HOP, NULL, 0);
+	e = arp_cache_get(&c, net_ip4(HOP), NULL, 0);
 	assert_true(arp_cache_poll(&c, 0, &r));
-	assert_true(arp_cache_learn(&c, HOP, mac_a, 5 * MS));
+	assert_true(arp_cache_learn(&c, net_ip4(HOP), mac_a, 5 * MS));
 	assert_true(e->known);
 	assert_memory_equal(e->mac, mac_a, NET_MAC_BYTES);
 	for (uint64_t t = 5; t < 45000; t += 5)
@@ -69,8 +69,8 @@ static void entry_is_refreshed_while_in_use_and_expires(void **state)
 
 	(void)state;
 	arp_cache_init(&c);
-	e = arp_cache_get(&c, HOP, NULL, 0);
-	arp_cache_learn(&c, HOP, mac_a, 0);
+	e = arp_cache_get(&c, net_ip4(HOP), NULL, 0);
+	arp_cache_learn(&c, net_ip4(HOP), mac_a, 0);
 	changes = e->changes;
 	for (uint64_t t = 0; t < 60000; t += 10) {
 		while (arp_cache_poll(&c, t * MS, &r)) {
@@ -100,16 +100,16 @@ static void refresh_answered_in_time_changes_nothing(void **state)
 
 	(void)state;
 	arp_cache_init(&c);
-	e = arp_cache_get(&c, HOP, NULL, 0);
-	arp_cache_learn(&c, HOP, mac_a, 0);
+	e = arp_cache_get(&c, net_ip4(HOP), NULL, 0);
+	arp_cache_learn(&c, net_ip4(HOP), mac_a, 0);
 	changes = e->changes;
 	for (uint64_t t = 0; t < 600; t++) {
 		while (arp_cache_poll(&c, t * SEC, &r))
-			assert_true(arp_cache_learn(&c, HOP, mac_a, t * SEC + MS));
+			assert_true(arp_cache_learn(&c, net_ip4(HOP), mac_a, t * SEC + MS));
 		assert_true(e->known);
 	}
 	assert_int_equal(e->changes, changes);
-	arp_cache_learn(&c, HOP, mac_b, 601 * SEC);
+	arp_cache_learn(&c, net_ip4(HOP), mac_b, 601 * SEC);
 	assert_int_not_equal(e->changes, changes);
 }
 
@@ -120,10 +120,10 @@ static void strangers_cannot_fill_the_table(void **state)
 	(void)state;
 	arp_cache_init(&c);
 	for (uint32_t ip = 1; ip < 1000; ip++)
-		assert_false(arp_cache_learn(&c, ip, mac_a, 0));
+		assert_false(arp_cache_learn(&c, net_ip4(ip), mac_a, 0));
 	for (uint32_t i = 0; i < ARP_CACHE_ENTRIES; i++)
-		assert_non_null(arp_cache_get(&c, HOP + i, NULL, 0));
-	assert_null(arp_cache_get(&c, 1, NULL, 0));
+		assert_non_null(arp_cache_get(&c, net_ip4(HOP + i), NULL, 0));
+	assert_null(arp_cache_get(&c, net_ip4(1), NULL, 0));
 }
 
 static void fixed_entry_is_neither_asked_nor_changed(void **state)
@@ -134,9 +134,9 @@ static void fixed_entry_is_neither_asked_nor_changed(void **state)
 
 	(void)state;
 	arp_cache_init(&c);
-	e = arp_cache_get(&c, HOP, mac_a, 0);
+	e = arp_cache_get(&c, net_ip4(HOP), mac_a, 0);
 	assert_true(e->known);
-	assert_false(arp_cache_learn(&c, HOP, mac_b, 0));
+	assert_false(arp_cache_learn(&c, net_ip4(HOP), mac_b, 0));
 	assert_memory_equal(e->mac, mac_a, NET_MAC_BYTES);
 	arp_cache_recheck(&c, SEC);
 	for (uint64_t t = 0; t < 1000; t++)
@@ -151,14 +151,14 @@ static void holders_share_an_entry_and_the_last_frees_it(void **state)
 
 	(void)state;
 	arp_cache_init(&c);
-	a = arp_cache_get(&c, HOP, NULL, 0);
-	b = arp_cache_get(&c, HOP, NULL, 0);
+	a = arp_cache_get(&c, net_ip4(HOP), NULL, 0);
+	b = arp_cache_get(&c, net_ip4(HOP), NULL, 0);
 	assert_ptr_equal(a, b);
 	arp_cache_put(&c, a);
 	assert_true(arp_cache_poll(&c, 0, &r));
 	arp_cache_put(&c, b);
 	assert_false(arp_cache_poll(&c, 10 * SEC, &r));
-	assert_false(arp_cache_learn(&c, HOP, mac_a, 0));
+	assert_false(arp_cache_learn(&c, net_ip4(HOP), mac_a, 0));
 }
 
 static void link_return_asks_everybody_again(void **state)
@@ -169,8 +169,8 @@ static void link_return_asks_everybody_again(void **state)
 
 	(void)state;
 	arp_cache_init(&c);
-	e = arp_cache_get(&c, HOP, NULL, 0);
-	arp_cache_learn(&c, HOP, mac_a, 0);
+	e = arp_cache_get(&c, net_ip4(HOP), NULL, 0);
+	arp_cache_learn(&c, net_ip4(HOP), mac_a, 0);
 	assert_false(arp_cache_poll(&c, SEC, &r));
 	arp_cache_recheck(&c, SEC);
 	assert_true(e->known);

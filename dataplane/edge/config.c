@@ -137,36 +137,42 @@ static void parse_mac(struct check *ck, const char *where, const char *s, bool *
 	*has = true;
 }
 
-static uint32_t parse_ipv4(struct check *ck, const char *where, const char *s)
+/* All zeros when there is none. */
+static struct net_ip parse_ip(struct check *ck, const char *where, const char *s)
 {
+	struct net_ip ip = { .b = { 0 } };
 	struct in_addr a;
 
 	if (!is_given(s))
-		return 0;
-	if (inet_pton(AF_INET, s, &a) != 1) {
-		fail(ck, where, "%s: \"%s\" is not an IPv4 address like \"10.0.0.1\"", where, s);
-		return 0;
-	}
-	return ntohl(a.s_addr);
+		return ip;
+	if (inet_pton(AF_INET, s, &a) == 1)
+		return net_ip4(ntohl(a.s_addr));
+	if (inet_pton(AF_INET6, s, ip.b) == 1 && !net_ip_is4(ip))
+		return ip;
+	fail(ck, where, "%s: \"%s\" is not an address like \"10.0.0.1\" or \"fd00::1\"", where, s);
+	return (struct net_ip){ .b = { 0 } };
 }
 
 static void parse_address(struct check *ck, const char *s, struct port_config *port)
 {
 	const char *slash = strchr(s, '/');
 	char ip[64], *end;
-	unsigned long len;
+	unsigned long len, most;
 
 	if (slash == NULL || (size_t)(slash - s) >= sizeof(ip)) {
 		fail(ck, "port.address",
-			"port.address: \"%s\" needs a prefix length, like \"10.0.0.1/24\"", s);
+			"port.address: \"%s\" needs a prefix length, like \"10.0.0.1/24\" or "
+			"\"fd00::1/64\"",
+			s);
 		return;
 	}
 	memcpy(ip, s, (size_t)(slash - s));
 	ip[slash - s] = '\0';
-	port->ipv4 = parse_ipv4(ck, "port.address", ip);
+	port->ip = parse_ip(ck, "port.address", ip);
+	most = net_ip_is4(port->ip) ? 32 : 128;
 	len = strtoul(slash + 1, &end, 10);
-	if (*end != '\0' || end == slash + 1 || len > 32)
-		fail(ck, "port.address", "port.address: the prefix length is 0 to 32");
+	if (*end != '\0' || end == slash + 1 || len > most)
+		fail(ck, "port.address", "port.address: the prefix length is 0 to %lu", most);
 	port->prefix_len = (uint8_t)len;
 }
 
@@ -276,7 +282,7 @@ static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_co
 static void check_port(struct check *ck, struct edge_config *cfg, struct raw_port *r)
 {
 	struct port_config *p = &cfg->port;
-	uint32_t udp_port, mtu, mask;
+	uint32_t udp_port, mtu;
 	char why[256];
 
 	udp_port = count_default(ck, "port.udp_port", &r->udp_port, UDP_PORT_DEFAULT);
@@ -295,11 +301,16 @@ static void check_port(struct check *ck, struct edge_config *cfg, struct raw_por
 	parse_mac(ck, "port.mac", r->mac, &p->has_mac, p->mac);
 	parse_mac(ck, "port.next_hop_mac", r->next_hop_mac, &p->has_next_hop_mac, p->next_hop_mac);
 	parse_address(ck, r->address, p);
-	p->gateway = parse_ipv4(ck, "port.gateway", r->gateway);
-	mask = p->prefix_len == 0 ? 0 : UINT32_MAX << (32 - p->prefix_len);
-	/* Behind a /32, as clouds hand them out, every gateway is outside. */
-	if (ck->ret == 0 && p->gateway != 0 && p->prefix_len < 32 &&
-		((p->gateway ^ p->ipv4) & mask) != 0)
+	p->gateway = parse_ip(ck, "port.gateway", r->gateway);
+	if (ck->ret == 0 && net_ip_is_set(p->gateway) &&
+		net_ip_is4(p->gateway) != net_ip_is4(p->ip))
+		fail(ck, "port.gateway",
+			"port.gateway and port.address must both be IPv4 or both IPv6");
+	/* Behind a /32, as clouds hand them out, every gateway is outside; so is fe80::. */
+	if (ck->ret == 0 && net_ip_is_set(p->gateway) &&
+		p->prefix_len < (net_ip_is4(p->ip) ? 32 : 128) &&
+		!net_ip_is_link_local(p->gateway) &&
+		!net_ip_same_prefix(p->gateway, p->ip, p->prefix_len))
 		fail(ck, "port.gateway", "port.gateway: %s is not on the prefix of port.address %s",
 			r->gateway, r->address);
 	if (ck->ret == 0 && port_config_check(p, why, sizeof(why)) < 0)

@@ -98,7 +98,7 @@ static void a_good_file_loads_with_defaults(void **state)
 	assert_string_equal(cfg.site, "alpha");
 	assert_string_equal(cfg.pools[0].tenant, "default");
 	assert_int_equal(cfg.pools[0].size_bytes, 2 << 20);
-	assert_int_equal(cfg.port.ipv4, 0x0a000001);
+	assert_true(net_ip_equal(cfg.port.ip, net_ip4(0x0a000001)));
 	assert_int_equal(cfg.port.prefix_len, 24);
 	assert_int_equal(cfg.port.udp_port, 4790);
 	assert_int_equal(cfg.port.mtu, 1500);

@@ -292,7 +292,7 @@ static int create_peers(struct control *c, char *err, size_t err_len)
 	const struct port_config *port = port_settings(c->parts.port);
 	struct peers_config pc = { .site = cfg->site,
 		.edge = cfg->edge,
-		.data_ipv4 = port->ipv4,
+		.data_ip = port->ip,
 		.data_port = port->udp_port,
 		.symbol_bytes = port_symbol_bytes(c->parts.port),
 		.dscp = port->dscp,

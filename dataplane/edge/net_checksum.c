@@ -59,3 +59,14 @@ uint64_t net_sum_pseudo(uint32_t src, uint32_t dst, uint8_t protocol, uint16_t l
 	net_put16(p + 10, len);
 	return net_sum_add(0, p, sizeof(p));
 }
+
+uint64_t net_sum_pseudo6(const uint8_t *src, const uint8_t *dst, uint8_t protocol, uint32_t len)
+{
+	uint8_t p[8] = { [7] = protocol };
+	uint64_t sum;
+
+	net_put32(p, len);
+	sum = net_sum_add(0, src, 16);
+	sum = net_sum_add(sum, dst, 16);
+	return net_sum_add(sum, p, sizeof(p));
+}

@@ -20,8 +20,8 @@ enum { PAYLOAD = 101, FRAME_MAX = 2048 };
 /* A datagram from 10.0.0.2:5000 to us. */
 static size_t datagram(uint8_t *frame, size_t payload)
 {
-	struct net_flow flow = { .src_ip = 0x0a000002,
-		.dst_ip = me.ip,
+	struct net_flow flow = { .src = net_ip4(0x0a000002),
+		.dst = net_ip4(me.ip),
 		.src_port = 5000,
 		.dst_port = me.udp_port,
 		.dscp = 10 };
@@ -74,7 +74,7 @@ static void datagram_for_us_is_accepted(void **state)
 		size_t len = datagram(frame, payload);
 
 		assert_int_equal(classify(frame, len, &p), NET_UDP);
-		assert_int_equal(p.src_ip, 0x0a000002);
+		assert_true(net_ip_equal(p.src, net_ip4(0x0a000002)));
 		assert_int_equal(p.src_port, 5000);
 		assert_int_equal(p.payload_len, payload);
 		assert_ptr_equal(p.payload, frame + NET_HEADERS_BYTES);

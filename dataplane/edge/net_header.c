@@ -10,33 +10,76 @@ enum {
 	OFF_IP_SUM = OFF_IP + 10,
 	OFF_IP_SRC = OFF_IP + 12,
 	OFF_IP_DST = OFF_IP + 16,
-	OFF_UDP = OFF_IP + NET_IPV4_BYTES,
-	OFF_UDP_LEN = OFF_UDP + 4,
-	OFF_UDP_SUM = OFF_UDP + 6,
+	OFF_IP6_LEN = OFF_IP + 4,
 	IP_DONT_FRAGMENT = 0x4000,
 };
 
-void net_header_init(struct net_header *h, const struct net_flow *flow,
-	const uint8_t src_mac[NET_MAC_BYTES])
+/* RFC 6437 section 3: the same for all packets of a flow, 20 bits, not 0. FNV-1a, folded. */
+static uint32_t flow_label(const struct net_flow *flow)
+{
+	uint8_t ports[4];
+	uint32_t h = 2166136261u;
+
+	net_put16(ports, flow->src_port);
+	net_put16(ports + 2, flow->dst_port);
+	for (size_t i = 0; i < 16; i++)
+		h = (h ^ flow->src.b[i]) * 16777619u;
+	for (size_t i = 0; i < 16; i++)
+		h = (h ^ flow->dst.b[i]) * 16777619u;
+	for (size_t i = 0; i < 4; i++)
+		h = (h ^ ports[i]) * 16777619u;
+	h = (h ^ h >> 20) & 0xfffff;
+	return h != 0 ? h : 1;
+}
+
+static void init4(struct net_header *h, const struct net_flow *flow)
 {
 	uint8_t *b = h->bytes;
 
-	memset(h, 0, sizeof(*h));
-	memcpy(b, flow->dst_mac, NET_MAC_BYTES);
-	memcpy(b + NET_MAC_BYTES, src_mac, NET_MAC_BYTES);
+	h->len = NET_HEADERS_BYTES;
 	net_put16(b + 12, NET_TYPE_IPV4);
 	b[OFF_IP] = 0x45;
 	b[OFF_IP + 1] = (uint8_t)(flow->dscp << 2);
 	net_put16(b + OFF_IP_FLAGS, IP_DONT_FRAGMENT);
 	b[OFF_IP_TTL] = NET_TTL;
 	b[OFF_IP_PROTOCOL] = NET_PROTO_UDP;
-	net_put32(b + OFF_IP_SRC, flow->src_ip);
-	net_put32(b + OFF_IP_DST, flow->dst_ip);
-	net_put16(b + OFF_UDP, flow->src_port);
-	net_put16(b + OFF_UDP + 2, flow->dst_port);
+	memcpy(b + OFF_IP_SRC, flow->src.b + 12, 4);
+	memcpy(b + OFF_IP_DST, flow->dst.b + 12, 4);
 	h->ip_sum = net_sum_add(0, b + OFF_IP, NET_IPV4_BYTES);
-	h->udp_sum = net_sum_pseudo(flow->src_ip, flow->dst_ip, NET_PROTO_UDP, 0) +
-		net_sum_add(0, b + OFF_UDP, NET_UDP_BYTES);
+	h->udp_sum =
+		net_sum_pseudo(net_ip_get4(flow->src), net_ip_get4(flow->dst), NET_PROTO_UDP, 0);
+}
+
+static void init6(struct net_header *h, const struct net_flow *flow)
+{
+	uint8_t *ip = h->bytes + NET_ETH_BYTES;
+
+	h->len = NET_HEADERS_MAX;
+	net_put16(h->bytes + 12, NET_TYPE_IPV6);
+	net_put32(ip, 6u << 28 | (uint32_t)flow->dscp << 22 | flow_label(flow));
+	ip[6] = NET_PROTO_UDP;
+	ip[7] = NET_TTL;
+	memcpy(ip + 8, flow->src.b, 16);
+	memcpy(ip + 24, flow->dst.b, 16);
+	h->udp_sum = net_sum_pseudo6(ip + 8, ip + 24, NET_PROTO_UDP, 0);
+}
+
+void net_header_init(struct net_header *h, const struct net_flow *flow,
+	const uint8_t src_mac[NET_MAC_BYTES])
+{
+	uint8_t *b = h->bytes, *udp;
+
+	memset(h, 0, sizeof(*h));
+	memcpy(b, flow->dst_mac, NET_MAC_BYTES);
+	memcpy(b + NET_MAC_BYTES, src_mac, NET_MAC_BYTES);
+	if (net_ip_is4(flow->src))
+		init4(h, flow);
+	else
+		init6(h, flow);
+	udp = b + h->len - NET_UDP_BYTES;
+	net_put16(udp, flow->src_port);
+	net_put16(udp + 2, flow->dst_port);
+	h->udp_sum += net_sum_add(0, udp, NET_UDP_BYTES);
 }
 
 void net_header_set_mac(struct net_header *h, const uint8_t dst_mac[NET_MAC_BYTES])
@@ -48,31 +91,35 @@ size_t net_header_write(const struct net_header *h, uint8_t *frame, size_t paylo
 	enum net_udp_checksum checksum)
 {
 	uint16_t udp_len = (uint16_t)(NET_UDP_BYTES + payload_len), sum;
+	uint8_t *udp = frame + h->len - NET_UDP_BYTES;
 	uint8_t len[2];
 	uint64_t s;
 
-	memcpy(frame, h->bytes, NET_HEADERS_BYTES);
-
-	net_put16(frame + OFF_IP_TOTAL, (uint16_t)(NET_IPV4_BYTES + udp_len));
-	s = net_sum_add(h->ip_sum, frame + OFF_IP_TOTAL, 2);
-	net_sum_put(frame + OFF_IP_SUM, net_sum_fold(s));
-
-	net_put16(frame + OFF_UDP_LEN, udp_len);
-	if (checksum == NET_UDP_SUM_PSEUDO) {
-		/* Not complemented: the device sums this field along with the rest. */
-		net_put16(len, udp_len);
+	memcpy(frame, h->bytes, h->len);
+	net_put16(len, udp_len);
+	if (h->len == NET_HEADERS_BYTES) {
+		net_put16(frame + OFF_IP_TOTAL, (uint16_t)(NET_IPV4_BYTES + udp_len));
+		s = net_sum_add(h->ip_sum, frame + OFF_IP_TOTAL, 2);
+		net_sum_put(frame + OFF_IP_SUM, net_sum_fold(s));
 		s = net_sum_pseudo(net_get32(frame + OFF_IP_SRC), net_get32(frame + OFF_IP_DST),
 			NET_PROTO_UDP, udp_len);
-		net_sum_put(frame + OFF_UDP_SUM, (uint16_t)~net_sum_fold(s));
+	} else {
+		net_put16(frame + OFF_IP6_LEN, udp_len);
+		s = net_sum_pseudo6(frame + OFF_IP + 8, frame + OFF_IP + 24, NET_PROTO_UDP,
+			udp_len);
+	}
+	net_put16(udp + 4, udp_len);
+	if (checksum == NET_UDP_SUM_PSEUDO) {
+		/* Not complemented: the device sums this field along with the rest. */
+		net_sum_put(udp + 6, (uint16_t)~net_sum_fold(s));
 	} else {
 		/* The length counts twice: in the pseudo header and in the header. */
-		net_put16(len, udp_len);
 		s = net_sum_add(h->udp_sum, len, sizeof(len));
 		s = net_sum_add(s, len, sizeof(len));
-		s = net_sum_add(s, frame + NET_HEADERS_BYTES, payload_len);
+		s = net_sum_add(s, frame + h->len, payload_len);
 		sum = net_sum_fold(s);
 		/* RFC 768: 0 means no checksum, so a computed 0 goes as its other form. */
-		net_sum_put(frame + OFF_UDP_SUM, sum != 0 ? sum : UINT16_MAX);
+		net_sum_put(udp + 6, sum != 0 ? sum : UINT16_MAX);
 	}
-	return NET_HEADERS_BYTES + payload_len;
+	return h->len + payload_len;
 }

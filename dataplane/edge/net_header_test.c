@@ -9,8 +9,8 @@
 enum { PAYLOAD_MAX = 1472 };
 
 static const struct net_flow flow = { .dst_mac = { 2, 0, 0, 0, 0, 9 },
-	.src_ip = 0xc0a80001,
-	.dst_ip = 0xc0a80102,
+	.src = NET_IP4_INIT(0xc0a80001),
+	.dst = NET_IP4_INIT(0xc0a80102),
 	.src_port = 4700,
 	.dst_port = 4701,
 	.dscp = 46 };

@@ -5,6 +5,7 @@
 #include "dataplane/edge/control_queue.h"
 #include "dataplane/edge/ingest.h"
 #include "dataplane/edge/keylog.h"
+#include "dataplane/edge/net.h"
 #include "dataplane/edge/order.h"
 
 #include <stdbool.h>
@@ -45,7 +46,7 @@ struct peer_cap {
 struct peers_config {
 	const char *site, *edge;
 	uint8_t boot_id[STRAIT_BOOT_ID_BYTES];
-	uint32_t data_ipv4;
+	struct net_ip data_ip;
 	uint16_t data_port, symbol_bytes;
 	uint8_t dscp;
 	uint64_t cap_bps;       /* of links to sites not in caps; 0: none */

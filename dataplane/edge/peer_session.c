@@ -101,6 +101,18 @@ static int derive_secret(struct rpc_conn *c, const uint8_t *initiator_boot,
 		STRAIT_SECRET_BYTES);
 }
 
+/* Where a peer sends from and receives; all zeros: it does not say. */
+static struct net_ip hello_ip(const Strait__SessionHello *m)
+{
+	struct net_ip ip = { .b = { 0 } };
+
+	if (m->data_ipv4 != 0)
+		return net_ip4(m->data_ipv4);
+	if (m->has_data_ipv6 && m->data_ipv6.len == sizeof(ip.b))
+		memcpy(ip.b, m->data_ipv6.data, sizeof(ip.b));
+	return ip;
+}
+
 /* A session with the sender of `theirs` over c, handed to the worker. NULL + errno. */
 static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, struct peer *p,
 	uint32_t own_id, uint64_t counter, const Strait__SessionHello *theirs, uint64_t now_ns)
@@ -127,6 +139,8 @@ static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, st
 	cfg.cap_bps = s->cap_bps;
 	cfg.loss_prior = -1;
 	cfg.symbol_bytes = ps->cfg.symbol_bytes;
+	cfg.ip_bytes =
+		(net_ip_is4(ps->cfg.data_ip) ? NET_IPV4_BYTES : NET_IPV6_BYTES) + NET_UDP_BYTES;
 	if (theirs->symbol_bytes < cfg.symbol_bytes)
 		cfg.symbol_bytes = (uint16_t)theirs->symbol_bytes;
 	cfg.log_packets = ps->cfg.log_packets;
@@ -154,8 +168,8 @@ static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, st
 	if (s->session == NULL)
 		goto err;
 	add.session = s->session;
-	add.endpoint = (struct worker_endpoint){ .local_ip = ps->cfg.data_ipv4,
-		.remote_ip = theirs->data_ipv4,
+	add.endpoint = (struct worker_endpoint){ .local_ip = ps->cfg.data_ip,
+		.remote_ip = hello_ip(theirs),
 		.local_port = ps->cfg.data_port,
 		.remote_port = (uint16_t)theirs->data_ports[0],
 		.dscp = ps->cfg.dscp };
@@ -188,8 +202,11 @@ err:
 /* ---- HELLO ------------------------------------------------------------------------------- */
 
 /* What every HELLO must hold; NULL or what is wrong. */
-static const char *hello_check(const Strait__SessionHello *m, const struct rpc_identity *id)
+static const char *hello_check(const Strait__SessionHello *m, const struct rpc_identity *id,
+	struct net_ip own)
 {
+	struct net_ip ip;
+
 	if (m->version != STRAIT_WIRE_VERSION)
 		return "wire version not supported";
 	if (strcmp(m->site, id->site) != 0 || strcmp(m->edge, id->name) != 0)
@@ -198,9 +215,14 @@ static const char *hello_check(const Strait__SessionHello *m, const struct rpc_i
 		return "boot id must have 16 bytes";
 	if (m->session == 0)
 		return "session id 0";
-	if (m->data_ipv4 == 0 || m->n_data_ports < 1 || m->data_ports[0] == 0 ||
-		m->data_ports[0] > UINT16_MAX)
+	if (m->n_data_ports < 1 || m->data_ports[0] == 0 || m->data_ports[0] > UINT16_MAX)
 		return "no data address";
+	ip = hello_ip(m);
+	if (!net_ip_is_set(ip) || (m->data_ipv4 == 0 && net_ip_is4(ip)) || ip.b[0] == 0xff)
+		return "no data address";
+	if (net_ip_is4(ip) != net_ip_is4(own))
+		return net_ip_is4(own) ? "its data address is IPv6, ours is IPv4"
+				       : "its data address is IPv4, ours is IPv6";
 	if (m->symbol_bytes < STRAIT_SYMBOL_BYTES_MIN || m->symbol_bytes > STRAIT_SYMBOL_BYTES_MAX)
 		return "symbol size out of range";
 	if (m->n_credit < STRAIT_CLASS_COUNT)
@@ -229,7 +251,13 @@ static int hello_write(struct peers *ps, struct rpc_conn *c, uint16_t type, uint
 	m.boot_id.len = STRAIT_BOOT_ID_BYTES;
 	m.session_counter = counter;
 	m.session = session;
-	m.data_ipv4 = ps->cfg.data_ipv4;
+	if (net_ip_is4(ps->cfg.data_ip)) {
+		m.data_ipv4 = net_ip_get4(ps->cfg.data_ip);
+	} else {
+		m.has_data_ipv6 = true;
+		m.data_ipv6.data = ps->cfg.data_ip.b;
+		m.data_ipv6.len = sizeof(ps->cfg.data_ip.b);
+	}
 	m.n_data_ports = 1;
 	m.data_ports = &port;
 	m.symbol_bytes = ps->cfg.symbol_bytes;
@@ -323,7 +351,7 @@ int peer_hello_received(struct peers *ps, struct rpc_conn *c, const uint8_t *bod
 
 	if (m == NULL)
 		return rpc_fail(c, EPROTO, "malformed SESSION_HELLO");
-	wrong = hello_check(m, rpc_peer(c));
+	wrong = hello_check(m, rpc_peer(c), ps->cfg.data_ip);
 	if (wrong != NULL) {
 		log_warn("peer", "hello refused from=%s: %s", rpc_peer_address(c), wrong);
 		ret = rpc_fail(c, EPROTO, "%s", wrong);
@@ -346,7 +374,8 @@ int peer_accept_received(struct peer *p, const uint8_t *body, size_t len, uint64
 
 	if (m == NULL)
 		return -EPROTO;
-	wrong = p->hello_sent ? hello_check(m, rpc_peer(p->conn)) : "SESSION_ACCEPT not asked for";
+	wrong = p->hello_sent ? hello_check(m, rpc_peer(p->conn), ps->cfg.data_ip)
+			      : "SESSION_ACCEPT not asked for";
 	p->hello_sent = false;
 	if (wrong != NULL) {
 		log_warn("peer", "accept refused peer=%s/%s: %s", p->remote.site, p->remote.name,

@@ -62,7 +62,7 @@ static void start(struct world *w, struct side *s, const char *site, uint8_t boo
 	struct rpc_tls_config tls = { .insecure_loopback = true };
 	struct peers_config cfg = { .site = site,
 		.edge = "e1",
-		.data_ipv4 = 0x0a000001,
+		.data_ip = net_ip4(0x0a000001),
 		.data_port = 4790,
 		.symbol_bytes = site[0] == 'a' ? 1432 : 1400,
 		.cap_bps = 1000000000,

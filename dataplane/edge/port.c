@@ -48,26 +48,71 @@ static bool is_unicast_mac(const uint8_t *mac)
 	return (mac[0] & 1) == 0 && memcmp(mac, zero, PORT_MAC_BYTES) != 0;
 }
 
+static int check_ipv4(const struct port_config *cfg, char *err, size_t err_len)
+{
+	uint32_t host_mask = cfg->prefix_len < 32 ? UINT32_MAX >> cfg->prefix_len : 0;
+	uint32_t ip = net_ip_get4(cfg->ip);
+
+	if (cfg->prefix_len > 32)
+		return fail(err, err_len, -EINVAL, "prefix length %u: must be 0 to 32",
+			cfg->prefix_len);
+	if (ip >> 24 == 0 || ip >> 24 == 127 || ip >> 24 >= 224)
+		return fail(err, err_len, -EINVAL, "address is not a host's");
+	/* RFC 3021: a /31 has neither network nor broadcast address. */
+	if (cfg->prefix_len < 31 && ((ip & host_mask) == 0 || (ip & host_mask) == host_mask))
+		return fail(err, err_len, -EINVAL,
+			"address is the network or broadcast address of its prefix");
+	return 0;
+}
+
+static int check_ipv6(const struct port_config *cfg, char *err, size_t err_len)
+{
+	static const struct net_ip loopback = { .b = { [15] = 1 } };
+
+	if (cfg->prefix_len > 128)
+		return fail(err, err_len, -EINVAL, "prefix length %u: must be 0 to 128",
+			cfg->prefix_len);
+	if (cfg->ip.b[0] == 0xff || net_ip_equal(cfg->ip, loopback))
+		return fail(err, err_len, -EINVAL, "address is not a host's");
+	if (net_ip_is_link_local(cfg->ip))
+		return fail(err, err_len, -EINVAL,
+			"address is link-local, which peers elsewhere cannot reach");
+	if (cfg->mtu < PORT_MTU_MIN_IPV6)
+		return fail(err, err_len, -EINVAL, "mtu %u: over IPv6 it is %d to %d", cfg->mtu,
+			PORT_MTU_MIN_IPV6, PORT_MTU_MAX);
+	return 0;
+}
+
+static int check_addresses(const struct port_config *cfg, char *err, size_t err_len)
+{
+	int rc;
+
+	if (!net_ip_is_set(cfg->ip))
+		return fail(err, err_len, -EINVAL, "address is not a host's");
+	rc = net_ip_is4(cfg->ip) ? check_ipv4(cfg, err, err_len) : check_ipv6(cfg, err, err_len);
+	if (rc != 0 || !net_ip_is_set(cfg->gateway))
+		return rc;
+	if (net_ip_is4(cfg->gateway) != net_ip_is4(cfg->ip))
+		return fail(err, err_len, -EINVAL,
+			"gateway and address must both be IPv4 or both IPv6");
+	if (net_ip_equal(cfg->gateway, cfg->ip))
+		return fail(err, err_len, -EINVAL, "gateway is the port's own address");
+	if (!net_ip_is4(cfg->gateway) && cfg->gateway.b[0] == 0xff)
+		return fail(err, err_len, -EINVAL, "gateway is a group address");
+	return 0;
+}
+
 static int check(const struct port_config *cfg, struct port_device *device, char *err,
 	size_t err_len)
 {
-	uint32_t host_mask = cfg->prefix_len < 32 ? UINT32_MAX >> cfg->prefix_len : 0;
+	int rc;
 
 	if (cfg->mtu < PORT_MTU_MIN || cfg->mtu > PORT_MTU_MAX)
 		return fail(err, err_len, -EINVAL, "mtu %u: must be %d to %d", cfg->mtu,
 			PORT_MTU_MIN, PORT_MTU_MAX);
-	if (cfg->prefix_len > 32)
-		return fail(err, err_len, -EINVAL, "prefix length %u: must be 0 to 32",
-			cfg->prefix_len);
-	if (cfg->ipv4 >> 24 == 0 || cfg->ipv4 >> 24 == 127 || cfg->ipv4 >> 24 >= 224)
-		return fail(err, err_len, -EINVAL, "ipv4 address is not a host's");
-	/* RFC 3021: a /31 has neither network nor broadcast address. */
-	if (cfg->prefix_len < 31 &&
-		((cfg->ipv4 & host_mask) == 0 || (cfg->ipv4 & host_mask) == host_mask))
-		return fail(err, err_len, -EINVAL,
-			"ipv4 address is the network or broadcast address of its prefix");
-	if (cfg->gateway == cfg->ipv4)
-		return fail(err, err_len, -EINVAL, "gateway is the port's own address");
+	rc = check_addresses(cfg, err, err_len);
+	if (rc != 0)
+		return rc;
 	if (cfg->udp_port == 0)
 		return fail(err, err_len, -EINVAL, "udp port is missing");
 	if (cfg->dscp > 63)
@@ -204,7 +249,14 @@ static int set_mac(struct port *p, char *err, size_t err_len)
 		memcpy(p->cfg.mac, mac.addr_bytes, PORT_MAC_BYTES);
 	}
 	memcpy(p->self.mac, p->cfg.mac, PORT_MAC_BYTES);
-	p->self.ip = p->cfg.ipv4;
+	if (net_ip_is4(p->cfg.ip)) {
+		p->self.ip = net_ip_get4(p->cfg.ip);
+	} else {
+		p->self.ip6 = p->cfg.ip;
+		/* Neighbors ask for it by a group address. */
+		if (rte_eth_allmulticast_enable(p->id) != 0)
+			rte_eth_promiscuous_enable(p->id);
+	}
 	p->self.udp_port = p->cfg.udp_port;
 	return 0;
 }
@@ -290,25 +342,32 @@ const struct port_config *port_settings(const struct port *p)
 	return &p->cfg;
 }
 
+uint8_t port_ip_bytes(const struct port *p)
+{
+	return (net_ip_is4(p->cfg.ip) ? NET_IPV4_BYTES : NET_IPV6_BYTES) + NET_UDP_BYTES;
+}
+
 uint16_t port_symbol_bytes(const struct port *p)
 {
-	uint32_t n = p->cfg.mtu - NET_IPV4_BYTES - NET_UDP_BYTES - STRAIT_OVERHEAD_BYTES;
+	uint32_t n = (uint32_t)p->cfg.mtu - port_ip_bytes(p) - STRAIT_OVERHEAD_BYTES;
 
 	if (n > STRAIT_SYMBOL_BYTES_MAX)
 		return STRAIT_SYMBOL_BYTES_MAX;
 	return n < STRAIT_SYMBOL_BYTES_MIN ? STRAIT_SYMBOL_BYTES_MIN : (uint16_t)n;
 }
 
-uint32_t port_next_hop(const struct port *p, uint32_t ip)
+struct net_ip port_next_hop(const struct port *p, struct net_ip ip)
 {
-	uint32_t mask = p->cfg.prefix_len == 0 ? 0 : UINT32_MAX << (32 - p->cfg.prefix_len);
+	static const struct net_ip none;
 
-	if (((ip ^ p->cfg.ipv4) & mask) == 0)
+	if (net_ip_is4(ip) != net_ip_is4(p->cfg.ip))
+		return none;
+	if (net_ip_same_prefix(ip, p->cfg.ip, p->cfg.prefix_len))
 		return ip;
-	if (p->cfg.gateway != 0)
+	if (net_ip_is_set(p->cfg.gateway))
 		return p->cfg.gateway;
 	/* A static MAC leads everywhere, whatever its address. */
-	return p->cfg.has_next_hop_mac ? ip : 0;
+	return p->cfg.has_next_hop_mac ? ip : none;
 }
 
 void port_info(const struct port *p, struct port_info *out)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "dataplane/edge/net.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * A port: one DPDK device with one rx and one tx queue, its packet buffers, and its IPv4
- * identity.
+ * A port: one DPDK device with one rx and one tx queue, its packet buffers, and its IP identity:
+ * one address, IPv4 or IPv6.
  *
  * The control thread creates and destroys it and reads its figures; between worker_start() and
  * worker_stop() packets belong to the worker. Nothing waits for the link: a memif whose peer is
@@ -20,16 +22,17 @@
  *
  * Checksums: hardware only where a physical device claims it. Virtual devices let the flags pass
  * and send wrong sums, so there software computes and verifies them. A UDP checksum of 0 is
- * accepted (RFC 768).
+ * accepted over IPv4 (RFC 768).
  *
- * Addresses and ports are in host byte order.
+ * Ports are in host byte order.
  */
 
 enum {
 	PORT_DEVICE_MAX = 256, /* device string, with the NUL */
 	PORT_NAME_MAX = 64,
 	PORT_MAC_BYTES = 6,
-	PORT_MTU_MIN = 580, /* the smallest symbol */
+	PORT_MTU_MIN = 580,       /* the smallest symbol */
+	PORT_MTU_MIN_IPV6 = 1280, /* RFC 8200 section 5 */
 	PORT_MTU_MAX = 9000,
 	PORT_MTU_DEFAULT = 1500,
 	PORT_BUFFERS_MIN = 1024,
@@ -45,10 +48,10 @@ struct port_config {
 	const char *device;
 	bool has_mac; /* else the device's own */
 	uint8_t mac[PORT_MAC_BYTES];
-	uint32_t ipv4;
-	uint8_t prefix_len;    /* 0..32 */
-	uint32_t gateway;      /* next hop of what is not on the prefix; 0: none */
-	bool has_next_hop_mac; /* static: no ARP requests are sent; for every destination */
+	struct net_ip ip;
+	uint8_t prefix_len;    /* 0..32, over IPv6 0..128 */
+	struct net_ip gateway; /* next hop of what is not on the prefix; all zeros: none */
+	bool has_next_hop_mac; /* static: nothing is asked for it; for every destination */
 	uint8_t next_hop_mac[PORT_MAC_BYTES];
 	uint16_t udp_port; /* where this port's sessions listen */
 	uint16_t mtu;      /* IP packet bytes; 0: 1500 */
@@ -80,11 +83,13 @@ const struct port_config *port_settings(const struct port *p);
 
 /**
  * Next hop towards an address: itself on the prefix (or with a static next hop and no gateway),
- * else the gateway; 0: there is none.
+ * else the gateway; all zeros: there is none.
  */
-uint32_t port_next_hop(const struct port *p, uint32_t ip);
+struct net_ip port_next_hop(const struct port *p, struct net_ip ip);
 
-/** Symbol bytes that fill this port's MTU: mtu - IPv4 20 - UDP 8 - 40, within wire.h's bounds. */
+/** IP and UDP headers of its datagrams: 28, or 48 over IPv6. */
+uint8_t port_ip_bytes(const struct port *p);
+/** Symbol bytes that fill this port's MTU: mtu - IP and UDP - 40, within wire.h's bounds. */
 uint16_t port_symbol_bytes(const struct port *p);
 
 struct port_info {

@@ -153,7 +153,7 @@ static void nonsense_is_refused(void **state)
 static void configuration_mistakes_are_found_early(void **state)
 {
 	const struct port_config good = { .device = "net_memif0",
-		.ipv4 = 0x0a000001,
+		.ip = net_ip4(0x0a000001),
 		.prefix_len = 24,
 		.udp_port = 4700 };
 	struct port_config c;
@@ -166,12 +166,12 @@ static void configuration_mistakes_are_found_early(void **state)
 		change;                                                                            \
 		assert_int_equal(port_config_check(&c, err, sizeof(err)), -EINVAL);                \
 	} while (0)
-	ASSERT_BAD(c.ipv4 = 0);
-	ASSERT_BAD(c.ipv4 = 0x7f000001);
-	ASSERT_BAD(c.ipv4 = 0x0a000000);
-	ASSERT_BAD(c.ipv4 = 0x0a0000ff);
+	ASSERT_BAD(c.ip = net_ip4(0));
+	ASSERT_BAD(c.ip = net_ip4(0x7f000001));
+	ASSERT_BAD(c.ip = net_ip4(0x0a000000));
+	ASSERT_BAD(c.ip = net_ip4(0x0a0000ff));
 	ASSERT_BAD(c.prefix_len = 33);
-	ASSERT_BAD(c.gateway = good.ipv4);
+	ASSERT_BAD(c.gateway = good.ip);
 	ASSERT_BAD(c.udp_port = 0);
 	ASSERT_BAD(c.mtu = 100);
 	ASSERT_BAD(c.mtu = 9001);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "dataplane/edge/net.h"
 #include "dataplane/transport/session.h"
 #include "dataplane/transport/transfer.h"
 
@@ -47,9 +48,9 @@ enum worker_command_type {
 	WORKER_RX_FINISH, /* rx, object, status */
 };
 
-/** Where a session's datagrams go. Addresses in host order. */
+/** Where a session's datagrams go; both addresses are of the port's kind. */
 struct worker_endpoint {
-	uint32_t local_ip, remote_ip;
+	struct net_ip local_ip, remote_ip;
 	uint16_t local_port, remote_port;
 	uint8_t dscp;
 };
@@ -139,9 +140,12 @@ bool worker_session_stats(struct worker *w, const struct session *s, struct sess
 	X(drop_no_buffer, DROP, "packet buffers ran out")                                          \
 	X(drop_tx_full, DROP, "the port did not take it")                                          \
 	X(drop_unresolved, DROP, "next hop's MAC not known yet")                                   \
-	X(drop_limited, DROP, "ARP and ICMP beyond what is answered per second")                   \
+	X(drop_limited, DROP, "ARP, ND and ICMP beyond what is answered per second")               \
+	X(drop_nd, DROP, "neighbor discovery from elsewhere or against its rules")                 \
 	X(arp_requests, GOOD, "ARP requests and announcements sent")                               \
 	X(arp_replies, GOOD, "ARP requests answered")                                              \
+	X(nd_requests, GOOD, "neighbor solicitations and unasked advertisements sent")             \
+	X(nd_replies, GOOD, "neighbor solicitations answered")                                     \
 	X(icmp_echo, GOOD, "ICMP echo requests answered")                                          \
 	X(capture_missed, INFO, "frames a capture had no room for")                                \
 	X(sleeps, INFO, "times the worker slept")                                                  \

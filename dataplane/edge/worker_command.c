@@ -53,7 +53,7 @@ static void session_add(struct worker *w, const struct worker_command *c)
 		.session = c->session };
 	struct worker_slot *s = NULL;
 	struct net_flow flow;
-	uint32_t hop;
+	struct net_ip hop;
 
 	for (unsigned int i = 0; i < WORKER_SESSIONS_MAX && s == NULL; i++) {
 		if (w->slots[i].state == WORKER_SLOT_FREE)
@@ -64,12 +64,12 @@ static void session_add(struct worker *w, const struct worker_command *c)
 		return;
 	}
 	s->endpoint = c->endpoint;
-	if (s->endpoint.local_ip == 0)
-		s->endpoint.local_ip = w->port->self.ip;
+	if (!net_ip_is_set(s->endpoint.local_ip))
+		s->endpoint.local_ip = w->port->cfg.ip;
 	if (s->endpoint.local_port == 0)
 		s->endpoint.local_port = w->port->self.udp_port;
-	flow = (struct net_flow){ .src_ip = s->endpoint.local_ip,
-		.dst_ip = s->endpoint.remote_ip,
+	flow = (struct net_flow){ .src = s->endpoint.local_ip,
+		.dst = s->endpoint.remote_ip,
 		.src_port = s->endpoint.local_port,
 		.dst_port = s->endpoint.remote_port,
 		.dscp = s->endpoint.dscp & 63 };
@@ -77,7 +77,7 @@ static void session_add(struct worker *w, const struct worker_command *c)
 
 	hop = port_next_hop(w->port, s->endpoint.remote_ip);
 	s->hop = NULL;
-	if (hop != 0)
+	if (net_ip_is_set(hop))
 		s->hop = arp_cache_get(&w->arp, hop,
 			w->port->cfg.has_next_hop_mac ? w->port->cfg.next_hop_mac : NULL,
 			w->now_ns);

@@ -3,6 +3,7 @@
 
 #include "dataplane/edge/net_arp.h"
 #include "dataplane/edge/net_icmp.h"
+#include "dataplane/edge/net_nd.h"
 
 #include <rte_ethdev.h>
 #include <rte_prefetch.h>
@@ -23,6 +24,10 @@ static void rx_arp(struct worker *w, const uint8_t *frame, size_t len)
 	struct net_arp arp;
 	struct rte_mbuf *m;
 
+	if (w->port->self.ip == 0) {
+		w->stats.drop_protocol++;
+		return;
+	}
 	switch (net_arp_decode(frame, len, &arp)) {
 	case 0:
 		break;
@@ -39,7 +44,7 @@ static void rx_arp(struct worker *w, const uint8_t *frame, size_t len)
 		return;
 	}
 	if (arp.sender_ip != 0)
-		arp_cache_learn(&w->arp, arp.sender_ip, arp.sender_mac, w->now_ns);
+		arp_cache_learn(&w->arp, net_ip4(arp.sender_ip), arp.sender_mac, w->now_ns);
 	if (arp.target_ip != w->port->self.ip || arp.op != NET_ARP_REQUEST)
 		return;
 	if (!may_answer(w))
@@ -56,12 +61,50 @@ static void rx_arp(struct worker *w, const uint8_t *frame, size_t len)
 		rte_pktmbuf_free(m);
 }
 
+static void rx_nd(struct worker *w, const uint8_t *frame, size_t len)
+{
+	const struct net_identity *me = &w->port->self;
+	struct net_nd nd;
+	struct rte_mbuf *m;
+
+	if (net_nd_decode(frame, len, &nd) != 0) {
+		w->stats.drop_nd++;
+		return;
+	}
+	if (nd.type == NET_ND_ADVERT) {
+		/* Somebody else with our address: whatever we said would not help. */
+		if (net_ip_equal(nd.target, me->ip6))
+			w->stats.drop_not_for_us++;
+		else if (nd.has_mac)
+			arp_cache_learn(&w->arp, nd.target, nd.mac, w->now_ns);
+		return;
+	}
+	if (!net_ip_equal(nd.target, me->ip6)) {
+		w->stats.drop_not_for_us++;
+		return;
+	}
+	if (nd.has_mac)
+		arp_cache_learn(&w->arp, nd.src, nd.mac, w->now_ns);
+	if (!may_answer(w))
+		return;
+	m = worker_buffer(w);
+	if (m == NULL)
+		return;
+	net_nd_encode_reply(rte_pktmbuf_mtod(m, uint8_t *), me, &nd, frame + NET_MAC_BYTES);
+	m->data_len = NET_ND_FRAME_BYTES;
+	m->pkt_len = NET_ND_FRAME_BYTES;
+	if (worker_queue(w, m))
+		w->stats.nd_replies++;
+	else
+		rte_pktmbuf_free(m);
+}
+
 /* The request's buffer carries the reply. true: it is queued. */
 static bool rx_icmp(struct worker *w, struct rte_mbuf *m, const struct net_packet *p)
 {
 	size_t len;
 
-	if (p->payload_len + NET_IPV4_BYTES > w->port->cfg.mtu) {
+	if (p->payload_len + port_ip_bytes(w->port) - NET_UDP_BYTES > w->port->cfg.mtu) {
 		w->stats.drop_malformed++;
 		return false;
 	}
@@ -87,7 +130,7 @@ static void rx_udp(struct worker *w, const struct net_packet *p)
 	}
 	s = worker_find(w, net_get32(p->payload + STRAIT_OFF_SESSION));
 	/* Addresses come from the authenticated HELLO: from elsewhere it cannot be the peer. */
-	if (s == NULL || p->src_ip != s->endpoint.remote_ip) {
+	if (s == NULL || !net_ip_equal(p->src, s->endpoint.remote_ip)) {
 		w->stats.drop_no_session++;
 		return;
 	}
@@ -143,6 +186,9 @@ static bool rx_frame(struct worker *w, struct rte_mbuf *m)
 	case NET_ARP:
 		rx_arp(w, frame, m->data_len);
 		return false;
+	case NET_ND:
+		rx_nd(w, frame, m->data_len);
+		return false;
 	case NET_ICMP_ECHO:
 		return rx_icmp(w, m, &p);
 	case NET_DROP_NOT_FOR_US:
@@ -156,6 +202,9 @@ static bool rx_frame(struct worker *w, struct rte_mbuf *m)
 		return false;
 	case NET_DROP_CHECKSUM:
 		w->stats.drop_checksum++;
+		return false;
+	case NET_DROP_ND:
+		w->stats.drop_nd++;
 		return false;
 	case NET_DROP_PROTOCOL:
 		w->stats.drop_protocol++;

@@ -59,7 +59,7 @@ static struct port *open_port(const char *role, int n)
 	char device[128], err[256] = "";
 	struct port_config cfg = { .device = device,
 		.has_mac = true,
-		.ipv4 = n == 0 ? NEAR_IP : FAR_IP,
+		.ip = net_ip4(n == 0 ? NEAR_IP : FAR_IP),
 		.prefix_len = 24,
 		.udp_port = UDP_PORT,
 		.buffers = 4095 };
@@ -218,8 +218,8 @@ static void arp_for_us_is_answered_and_for_others_not(void **state)
 
 static size_t far_datagram(uint8_t *frame, size_t payload, uint8_t protocol)
 {
-	struct net_flow flow = { .src_ip = FAR_IP,
-		.dst_ip = NEAR_IP,
+	struct net_flow flow = { .src = net_ip4(FAR_IP),
+		.dst = net_ip4(NEAR_IP),
 		.src_port = UDP_PORT,
 		.dst_port = UDP_PORT };
 	uint8_t *ip = frame + NET_ETH_BYTES;
@@ -392,7 +392,7 @@ static void add_session(struct worker *w, struct session *s, uint32_t id, uint32
 	const struct worker_command c = { .type = WORKER_SESSION_ADD,
 		.session = s,
 		.session_id = id,
-		.endpoint = { .remote_ip = remote, .remote_port = UDP_PORT } };
+		.endpoint = { .remote_ip = net_ip4(remote), .remote_port = UDP_PORT } };
 
 	assert_int_equal(worker_command(w, &c), 0);
 }

@@ -2,6 +2,7 @@
 #include "dataplane/edge/worker_priv.h"
 
 #include "dataplane/edge/net_arp.h"
+#include "dataplane/edge/net_nd.h"
 
 #include <rte_ethdev.h>
 #include <rte_pause.h>
@@ -149,7 +150,7 @@ static void unused(struct worker *w, struct rte_mbuf *m)
 static unsigned int send_session(struct worker *w, struct worker_slot *s)
 {
 	struct session *session = atomic_load_explicit(&s->session, memory_order_relaxed);
-	size_t room = w->port->cfg.mtu - NET_IPV4_BYTES - NET_UDP_BYTES;
+	size_t room = (size_t)w->port->cfg.mtu - port_ip_bytes(w->port);
 	bool hw = w->port->hw_tx_checksum;
 	struct session_packet packets[WORKER_TX_BATCH];
 	struct rte_mbuf *bufs[WORKER_TX_BATCH];
@@ -163,7 +164,7 @@ static unsigned int send_session(struct worker *w, struct worker_slot *s)
 			n = i;
 			break;
 		}
-		packets[i].buf = rte_pktmbuf_mtod(bufs[i], uint8_t *) + NET_HEADERS_BYTES;
+		packets[i].buf = rte_pktmbuf_mtod(bufs[i], uint8_t *) + s->header.len;
 	}
 	sent = session_send_burst(session, w->now_ns, packets, n, room);
 	for (unsigned int i = sent; i < n; i++)
@@ -178,9 +179,12 @@ static unsigned int send_session(struct worker *w, struct worker_slot *s)
 		m->data_len = (uint16_t)len;
 		m->pkt_len = (uint32_t)len;
 		if (hw) {
-			m->ol_flags = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_UDP_CKSUM;
+			bool v4 = s->header.len == NET_HEADERS_BYTES;
+
+			m->ol_flags = RTE_MBUF_F_TX_UDP_CKSUM |
+				(v4 ? RTE_MBUF_F_TX_IPV4 : RTE_MBUF_F_TX_IPV6);
 			m->l2_len = NET_ETH_BYTES;
-			m->l3_len = NET_IPV4_BYTES;
+			m->l3_len = v4 ? NET_IPV4_BYTES : NET_IPV6_BYTES;
 		}
 		w->out[w->out_count++] = m;
 	}
@@ -256,6 +260,26 @@ uint64_t worker_tx_next(struct worker *w, uint64_t *slack_ns)
 	return next;
 }
 
+/* Write the question who has an address, or (r NULL) the news that we have ours. */
+static size_t ask(const struct worker *w, uint8_t *frame, const struct arp_request *r)
+{
+	const struct net_identity *me = &w->port->self;
+	const uint8_t *to = r != NULL && r->unicast ? r->mac : NULL;
+
+	if (me->ip == 0) {
+		if (r == NULL)
+			net_nd_encode_announce(frame, me);
+		else
+			net_nd_encode_solicit(frame, me, r->ip, to);
+		return NET_ND_FRAME_BYTES;
+	}
+	if (r == NULL)
+		net_arp_encode_announce(frame, me);
+	else
+		net_arp_encode_request(frame, me, net_ip_get4(r->ip), to);
+	return NET_ARP_FRAME_BYTES;
+}
+
 void worker_arp_timers(struct worker *w)
 {
 	struct arp_request r;
@@ -276,18 +300,17 @@ void worker_arp_timers(struct worker *w)
 		if (announce) {
 			w->announcements--;
 			w->announce_ns = w->now_ns + ANNOUNCE_COUNT_NS;
-			net_arp_encode_announce(frame, &w->port->self);
-		} else {
-			net_arp_encode_request(frame, &w->port->self, r.ip,
-				r.unicast ? r.mac : NULL);
 		}
-		m->data_len = NET_ARP_FRAME_BYTES;
-		m->pkt_len = NET_ARP_FRAME_BYTES;
+		m->data_len = (uint16_t)ask(w, frame, announce ? NULL : &r);
+		m->pkt_len = m->data_len;
 		if (!worker_queue(w, m)) {
 			rte_pktmbuf_free(m);
 			return;
 		}
-		w->stats.arp_requests++;
+		if (w->port->self.ip != 0)
+			w->stats.arp_requests++;
+		else
+			w->stats.nd_requests++;
 	}
 }
 
