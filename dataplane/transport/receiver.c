@@ -78,12 +78,10 @@ void receiver_rows_free(struct session *s, struct rx_block *b)
 static void object_done(void *ctx, struct rx_transfer *t, uint32_t object)
 {
 	struct session *s = ctx;
-	struct rx_object *o = &t->object[object];
 
-	if (o->flags & STRAIT_MANIFEST_DIGEST && o->digest != o->digest_so_far)
+	if (!rx_object_is_right(t, object))
 		COUNT(s, rx_digest);
-	t->event_queue[(t->event_head + t->event_len++) % (2 * t->open.objects)] = (uint64_t)object
-		<< 1;
+	t->event_queue[(t->event_head + t->event_len++) % t->open.objects] = object << 1;
 	session_rx_event(s, t);
 }
 
@@ -106,6 +104,7 @@ static void block_decode(struct session *s, struct rx_transfer *t, uint8_t strea
 	uint32_t k = partition_k(&st->part, block), symbol = st->part.symbol_bytes, n = 0;
 	uint8_t *src[STRAIT_BLOCK_SYMBOLS_MAX], *rows[STRAIT_ESI_COUNT];
 	uint8_t esi[STRAIT_ESI_COUNT];
+	uint64_t present[2];
 	bool scattered[STRAIT_BLOCK_SYMBOLS_MAX] = { false };
 	int rebuilt;
 
@@ -126,7 +125,8 @@ static void block_decode(struct session *s, struct rx_transfer *t, uint8_t strea
 		esi[n] = s->rx.rows.slots[slot].esi;
 		rows[n++] = scratch_bytes(&s->rx.rows, slot);
 	}
-	rebuilt = rs_decode(&s->rx.rs, k, symbol, src, b->present, esi, rows, n);
+	memcpy(present, b->present, sizeof(present));
+	rebuilt = rs_decode(&s->rx.rs, k, symbol, src, present, esi, rows, n);
 	if (rebuilt < 0)
 		return;
 	for (uint32_t j = 0; j < k; j++) {

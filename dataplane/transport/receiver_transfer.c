@@ -177,6 +177,7 @@ void session_rx_object_place(struct session *s, uint64_t now_ns, struct rx_trans
 	struct rx_slot *slot = slot_of(s, t);
 	struct rx_object *o;
 	struct rx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+	uint32_t last;
 
 	(void)now_ns;
 	if (slot == NULL || object >= t->open.objects)
@@ -184,20 +185,21 @@ void session_rx_object_place(struct session *s, uint64_t now_ns, struct rx_trans
 	o = &t->object[object];
 	if (o->state != RX_OBJECT_UNPLACED || o->data == NULL)
 		return;
+	last = rx_object_last_block(t, object);
 	o->state = RX_OBJECT_PLACED;
 	if (o->resumed) {
 		rx_object_apply_resume(t, object, block_full, s);
 		s->rx.pending = true; /* tell the sender before it sends it all again */
 		s->rx.now = true;
 		st->changed = true;
-		if (o->last_block + 1 > st->touched)
-			st->touched = o->last_block + 1;
+		if (last + 1 > st->touched)
+			st->touched = last + 1;
 	}
 	receiver_drain(s, slot);
 	/* Rows may have waited for this object's memory. */
 	receiver_settle(s, t, STRAIT_STREAM_OBJECTS, o->first_block);
-	if (o->last_block != o->first_block)
-		receiver_settle(s, t, STRAIT_STREAM_OBJECTS, o->last_block);
+	if (last != o->first_block)
+		receiver_settle(s, t, STRAIT_STREAM_OBJECTS, last);
 	control_touch(s);
 }
 
@@ -233,8 +235,7 @@ void receiver_withdraw(struct session *s, struct rx_slot *slot, uint32_t object,
 	o->withdrawn = true;
 	o->status = status;
 	rx_object_drop(t, object, block_full, s);
-	t->event_queue[(t->event_head + t->event_len++) % (2 * t->open.objects)] =
-		(uint64_t)object << 1 | 1;
+	t->event_queue[(t->event_head + t->event_len++) % t->open.objects] = object << 1 | 1;
 	session_rx_event(s, t);
 }
 

@@ -3,10 +3,24 @@
 
 #include "dataplane/fec/digest.h"
 #include "dataplane/transport/bits.h"
+#include "dataplane/transport/bytes.h"
 #include "dataplane/transport/rx_resume.h"
 #include "dataplane/transport/span.h"
 
 #include <string.h>
+
+uint64_t rx_object_digest(const struct rx_transfer *t, uint32_t object)
+{
+	return get_be64(t->manifest + t->manifest_at[object] + STRAIT_MANIFEST_DIGEST_AT);
+}
+
+bool rx_object_is_right(const struct rx_transfer *t, uint32_t object)
+{
+	const struct rx_object *o = &t->object[object];
+
+	return !(o->flags & STRAIT_MANIFEST_DIGEST) ||
+		o->digest_so_far == rx_object_digest(t, object);
+}
 
 uint32_t rx_symbol_object(struct rx_transfer *t, uint64_t at, uint32_t len, bool *single)
 {
@@ -170,11 +184,12 @@ void rx_object_drop(struct rx_transfer *t, uint32_t object,
 {
 	struct rx_stream *s = &t->stream[STRAIT_STREAM_OBJECTS];
 	struct rx_object *o = &t->object[object];
+	uint32_t last = rx_object_last_block(t, object);
 
 	o->state = RX_OBJECT_DROPPED;
 	o->data = NULL;
 	o->resume = NULL;
-	for (uint32_t block = o->first_block; block <= o->last_block; block++) {
+	for (uint32_t block = o->first_block; block <= last; block++) {
 		struct rx_block *b = &s->blocks[block];
 		uint32_t k = partition_k(&s->part, block);
 		uint64_t from = partition_offset(&s->part, block, 0);
@@ -207,10 +222,11 @@ void rx_object_apply_resume(struct rx_transfer *t, uint32_t object,
 {
 	struct rx_stream *s = &t->stream[STRAIT_STREAM_OBJECTS];
 	struct rx_object *o = &t->object[object];
+	uint32_t last = rx_object_last_block(t, object);
 
 	if (!o->resumed)
 		return;
-	for (uint32_t block = o->first_block; block <= o->last_block; block++) {
+	for (uint32_t block = o->first_block; block <= last; block++) {
 		struct rx_block *b = &s->blocks[block];
 		uint32_t k = partition_k(&s->part, block);
 

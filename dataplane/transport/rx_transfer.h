@@ -7,8 +7,9 @@
 /*
  * Receiver side of a transfer: where symbols go, which are there, when objects are complete.
  *
- * 24 bytes a source block plus one struct an object; no copy of any payload. Created by the control
- * thread, owned by the session's worker, like the sender's.
+ * 60 bytes an object beside its manifest record, and 20 bytes a source block, 1.25 bits a packet; no
+ * copy of any payload. Created by the control thread, owned by the session's worker, like the
+ * sender's.
  *
  * Which objects are stored decides which symbols are needed: a symbol that lies wholly in objects
  * that are not stored counts as present; a block that overlaps such an object cannot be decoded
@@ -26,9 +27,8 @@ enum rx_object_state {
 struct rx_object {
 	uint8_t *data;
 	uint8_t *resume;
-	uint64_t digest;        /* announced */
-	uint64_t digest_so_far; /* xor of shifted pieces */
-	uint32_t first_block, last_block;
+	uint64_t digest_so_far; /* xor of shifted pieces; what was announced is in the manifest */
+	uint32_t first_block;
 	uint32_t blocks_left;
 	uint8_t state, flags; /* enum strait_manifest_flags */
 	uint8_t status;       /* final, PENDING until finished */
@@ -49,7 +49,7 @@ struct rx_block {
 	uint16_t row; /* head of the list of row slots, RX_NO_ROW none */
 	uint8_t rows;
 	uint8_t flags;
-};
+} __attribute__((packed, aligned(4))); /* 20 bytes: a block costs little more than its bits */
 
 struct rx_stream {
 	struct partition part;
@@ -78,19 +78,33 @@ struct rx_transfer {
 
 	/* Log of final statuses for OBJECT frames. */
 	struct rx_status {
-		uint32_t object;
+		uint16_t object;
 		uint8_t status;
 	} * log;
 	uint32_t log_len, log_acked, log_sent;
 	uint64_t log_due_ns;
 	uint8_t log_tries;
 
-	/* Events not polled yet: object << 1 | withdrawn. */
-	uint64_t *event_queue;
+	/* Events not polled yet: object << 1 | withdrawn. An object has one, it is whole or withdrawn. */
+	uint32_t *event_queue;
 	uint32_t event_head, event_len;
 	bool tell_manifest, tell_closed, linked;
 	struct rx_transfer *event_next;
 };
+
+_Static_assert(STRAIT_TRANSFER_OBJECTS_MAX <= UINT16_MAX + 1, "objects of the log");
+
+/** The block that holds the object's last byte. */
+static inline uint32_t rx_object_last_block(const struct rx_transfer *t, uint32_t object)
+{
+	return partition_block_of(&t->stream[STRAIT_STREAM_OBJECTS].part,
+		t->offsets[object + 1] - 1);
+}
+
+/** The digest its manifest record has. */
+uint64_t rx_object_digest(const struct rx_transfer *t, uint32_t object);
+/** All its bytes are there: they are those of the digest, if it has one. */
+bool rx_object_is_right(const struct rx_transfer *t, uint32_t object);
 
 /** Objects that overlap the bytes [at, at + len) of the object stream: first, and whether it is the
  * only one. */

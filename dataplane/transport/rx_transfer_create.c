@@ -44,7 +44,7 @@ struct rx_transfer *rx_transfer_create(const struct session_open *open, void *us
 	t->object = calloc(open->objects, sizeof(*t->object));
 	t->manifest_at = calloc(open->objects, sizeof(*t->manifest_at));
 	t->log = calloc(open->objects, sizeof(*t->log));
-	t->event_queue = calloc(open->objects, 2 * sizeof(*t->event_queue));
+	t->event_queue = calloc(open->objects, sizeof(*t->event_queue));
 	if (t->manifest == NULL || t->offsets == NULL || t->object == NULL ||
 		t->manifest_at == NULL || t->log == NULL || t->event_queue == NULL)
 		goto err;
@@ -124,11 +124,9 @@ int rx_transfer_load_objects(struct rx_transfer *t)
 		if (manifest_entry_decode(&p, end, &e) < 0)
 			return -EPROTO;
 		t->offsets[i + 1] = t->offsets[i] + e.length;
-		o->digest = e.digest;
 		o->flags = e.flags;
 		o->first_block = partition_block_of(part, t->offsets[i]);
-		o->last_block = partition_block_of(part, t->offsets[i + 1] - 1);
-		o->blocks_left = o->last_block - o->first_block + 1;
+		o->blocks_left = rx_object_last_block(t, i) - o->first_block + 1;
 	}
 	return 0;
 }
@@ -138,20 +136,21 @@ uint64_t rx_object_prepare(struct rx_transfer *t, uint32_t object, uint8_t *data
 {
 	const struct partition *part = &t->stream[STRAIT_STREAM_OBJECTS].part;
 	struct rx_object *o = &t->object[object];
+	uint32_t last = rx_object_last_block(t, object);
 	uint64_t start = t->offsets[object], end = t->offsets[object + 1], kept = 0;
 	struct rx_resume_layout layout = {
 		.symbol_bytes = t->open.symbol_bytes,
 		.stream_bytes = t->open.stream_bytes,
 		.offset = start,
 		.length = end - start,
-		.digest = o->digest,
+		.digest = rx_object_digest(t, object),
 	};
 
 	o->data = data;
 	o->resume = resume;
 	o->digest_so_far = 0;
 	o->resumed = rx_resume_open(resume, &layout, resumed);
-	for (uint32_t block = o->first_block; o->resumed && block <= o->last_block; block++) {
+	for (uint32_t block = o->first_block; o->resumed && block <= last; block++) {
 		uint64_t at = partition_offset(part, block, 0);
 		uint64_t to = partition_offset(part, block, partition_k(part, block));
 

@@ -412,21 +412,19 @@ static void rx_poll(struct rx_transfer *t, struct session_event *ev)
 		t->tell_manifest = false;
 		ev->type = SESSION_EVENT_RX_MANIFEST;
 	} else if (t->event_len > 0) {
-		uint64_t e = t->event_queue[t->event_head];
+		uint32_t e = t->event_queue[t->event_head];
 		const struct rx_object *o = &t->object[e >> 1];
 
-		t->event_head = (t->event_head + 1) % (2 * t->open.objects);
+		t->event_head = (t->event_head + 1) % t->open.objects;
 		t->event_len--;
-		ev->object = (uint32_t)(e >> 1);
+		ev->object = e >> 1;
 		if (e & 1) {
 			ev->type = SESSION_EVENT_RX_WITHDRAWN;
 			ev->status = o->status;
 		} else {
 			ev->type = SESSION_EVENT_RX_OBJECT;
-			ev->status =
-				o->flags & STRAIT_MANIFEST_DIGEST && o->digest != o->digest_so_far
-				? STRAIT_STATUS_DIGEST
-				: STRAIT_STATUS_COMMITTED;
+			ev->status = rx_object_is_right(t, ev->object) ? STRAIT_STATUS_COMMITTED
+								       : STRAIT_STATUS_DIGEST;
 		}
 	} else if (t->tell_closed) {
 		t->tell_closed = false;

@@ -202,4 +202,5 @@ enum strait_manifest_flags {
 };
 enum strait_manifest_size {
 	STRAIT_MANIFEST_FIXED_BYTES = 20,
+	STRAIT_MANIFEST_DIGEST_AT = 12,
 };

@@ -18,7 +18,7 @@
 #include <malloc.h>
 
 /* Allocations of the whole program. The sanitizer's allocator is its own. */
-static uint64_t allocations;
+static uint64_t allocations, allocated_bytes __attribute__((unused));
 #ifndef __SANITIZE_ADDRESS__
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t n, size_t size);
@@ -26,16 +26,19 @@ void *__libc_realloc(void *p, size_t n);
 void *malloc(size_t n)
 {
 	allocations++;
+	allocated_bytes += n;
 	return __libc_malloc(n);
 }
 void *calloc(size_t n, size_t size)
 {
 	allocations++;
+	allocated_bytes += n * size;
 	return __libc_calloc(n, size);
 }
 void *realloc(void *p, size_t n)
 {
 	allocations++;
+	allocated_bytes += n;
 	return __libc_realloc(p, n);
 }
 #endif
