@@ -93,6 +93,8 @@ def _statuses(body: bytes, at: int) -> list[tuple[int, int]]:
             raise Malformed(f"object {number}")
         if at >= len(body):
             raise Malformed("more entries than the body holds")
+        if body[at] == Status.PENDING:
+            raise Malformed("PENDING is no final status")
         out.append((number, body[at]))
         at += 1
     if at != len(body):
@@ -334,7 +336,9 @@ class Object:
         """From the body."""
         _need(len(body) > 8, "length of OBJECT")
         transfer, first = struct.unpack_from(">II", body)
-        return cls(transfer, first, _statuses(body, 8))
+        entries = _statuses(body, 8)
+        _need(first + len(entries) <= MAX_BLOCK, "position above 32 bits")
+        return cls(transfer, first, entries)
 
 
 @dataclass
