@@ -59,7 +59,7 @@ void sender_block_repair(struct session *s, struct tx_transfer *t, uint8_t strea
 		b->flags |= TX_BLOCK_REPAIRED;
 		COUNT(s, tx_repair_rounds);
 	}
-	tx_queue_push(&t->stream[stream], block);
+	tx_queue_insert(&t->stream[stream], block);
 }
 
 static uint64_t block_bytes(const struct partition *p, uint32_t block)
@@ -376,10 +376,15 @@ static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stre
 			continue;
 		}
 		b->repair_left--;
-		tx_queue_pop(st, &block);
-		if (b->repair_left > 0 || tx_block_deficit(b, k) > 0)
-			tx_queue_push(st,
-				block); /* round robin: one burst does not hit one block */
+		/*
+		 * In the middle one block after another, the first one first: what comes before is
+		 * useful sooner. In the tail in turn, so that one burst does not hit one block.
+		 */
+		if (late || (b->repair_left == 0 && tx_block_deficit(b, k) <= 0)) {
+			tx_queue_pop(st, &block);
+			if (b->repair_left > 0 || tx_block_deficit(b, k) > 0)
+				tx_queue_push(st, block);
+		}
 		return len;
 	}
 	return 0;

@@ -179,6 +179,20 @@ void tx_queue_push(struct tx_stream *s, uint32_t block)
 	s->queue_len++;
 }
 
+void tx_queue_insert(struct tx_stream *s, uint32_t block)
+{
+	if (s->queue_len == 0 || block > s->queue[s->queue_head]) {
+		tx_queue_push(s, block);
+		return;
+	}
+	if (s->blocks[block].flags & TX_BLOCK_QUEUED)
+		return;
+	s->blocks[block].flags |= TX_BLOCK_QUEUED;
+	s->queue_head = (s->queue_head > 0 ? s->queue_head : s->part.blocks) - 1;
+	s->queue[s->queue_head] = block;
+	s->queue_len++;
+}
+
 bool tx_queue_peek(const struct tx_stream *s, uint32_t *block)
 {
 	if (s->queue_len == 0)

@@ -153,7 +153,10 @@ void tx_block_apply_objects(struct tx_transfer *t, uint32_t block);
 const uint8_t *tx_symbol(struct tx_transfer *t, uint8_t stream, uint32_t block, uint32_t esi,
 	bool padded, uint8_t *bounce);
 
+/** At the end. A block is in the queue once. */
 void tx_queue_push(struct tx_stream *s, uint32_t block);
+/** Before the head, if it comes before that block, else at the end. */
+void tx_queue_insert(struct tx_stream *s, uint32_t block);
 bool tx_queue_pop(struct tx_stream *s, uint32_t *block);
 /** Block at the head without taking it. false: empty. */
 bool tx_queue_peek(const struct tx_stream *s, uint32_t *block);

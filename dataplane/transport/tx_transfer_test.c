@@ -215,6 +215,29 @@ static void repair_queue_holds_each_block_once(void **state)
 	pair_destroy(&p);
 }
 
+static void earlier_block_goes_before_the_head_of_the_repair_queue(void **state)
+{
+	static const uint32_t inserted[] = { 1, 2, 1, 0, 2, 0 }, want[] = { 0, 1, 2 };
+	struct pair p;
+	struct tx_stream *st;
+	uint32_t block;
+
+	(void)state;
+	pair_create(&p, 3);
+	st = &p.tx->stream[STRAIT_STREAM_OBJECTS];
+	assert_true(st->part.blocks >= 3);
+	for (int round = 0; round < 3; round++) {
+		for (size_t i = 0; i < sizeof(inserted) / sizeof(inserted[0]); i++)
+			tx_queue_insert(st, inserted[i]);
+		for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+			assert_true(tx_queue_pop(st, &block));
+			assert_int_equal(block, want[i]);
+		}
+		assert_false(tx_queue_pop(st, &block));
+	}
+	pair_destroy(&p);
+}
+
 static void impossible_transfers_are_refused(void **state)
 {
 	struct manifest_entry e = { .key = (const uint8_t *)"k", .key_len = 1, .length = 10 };
@@ -259,6 +282,7 @@ int main(void)
 		cmocka_unit_test(both_sides_agree_on_symbols_of_objects_not_stored),
 		cmocka_unit_test(deficit_counts_what_is_there_and_what_flies),
 		cmocka_unit_test(repair_queue_holds_each_block_once),
+		cmocka_unit_test(earlier_block_goes_before_the_head_of_the_repair_queue),
 		cmocka_unit_test(impossible_transfers_are_refused),
 		cmocka_unit_test(a_manifest_that_lies_is_refused),
 	};
