@@ -44,6 +44,7 @@ static void object_place(struct world *w, struct world_rx *r, uint32_t i)
 	struct world_object *o = &w->objects[r->map[i]];
 	struct session *s = w->session[WORLD_SINK];
 	bool resumed = o->dst != NULL;
+	uint64_t kept;
 
 	if (r->placed[i])
 		return;
@@ -71,8 +72,10 @@ static void object_place(struct world *w, struct world_rx *r, uint32_t i)
 		}
 	}
 	o->writer = r;
-	if (rx_object_prepare(r->rx, i, o->dst, o->resume, resumed) > o->length)
+	kept = rx_object_prepare(r->rx, i, o->dst, o->resume, resumed);
+	if (kept > o->length)
 		world_fail(w, "object %u resumed with more bytes than it has", r->map[i]);
+	w->resumed_bytes += kept;
 	session_rx_object_place(s, w->now_ns, r->rx, i);
 }
 

@@ -165,10 +165,11 @@ struct world {
 	uint64_t verified_ns; /* the last object was verified at */
 	uint64_t closings;    /* transfers given back, both sides */
 	uint64_t spins, steps, restarts;
-	uint64_t reopened;   /* transfers, because the path carries less */
-	uint16_t path_bytes; /* symbols of transfers that start */
-	bool resetting;      /* transfers that end are ordered again by world_restart() */
-	struct prng rnd;     /* session ids and secrets */
+	uint64_t resumed_bytes; /* found in place when objects were placed again */
+	uint64_t reopened;      /* transfers, because the path carries less */
+	uint16_t path_bytes;    /* symbols of transfers that start */
+	bool resetting;         /* transfers that end are ordered again by world_restart() */
+	struct prng rnd;        /* session ids and secrets */
 
 	struct world_object *objects;
 	uint32_t nobjects, objects_cap;
