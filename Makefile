@@ -185,8 +185,12 @@ e2e: all $(HELPERS) ## real processes over memif, af_packet and strait-wan
 dts: ## packet by packet against real edges, as root (DTS_ARGS="--test-suite smoke_tests")
 	$(Q)tools/dev/deps.sh build dts
 	$(submake) all
-	$(Q)dts/tools/check_docstrings.py
+	$(submake) dts-lint
 	$(Q)/usr/bin/python3 dts/main.py --build-dir $(BUILD) --output-dir $(BUILD)/dts $(DTS_ARGS)
+
+dts-lint: ## ruff, mypy and docstrings of the packet harness; the two come from PyPI
+	$(Q)tools/dev/deps.sh dts
+	$(Q)BUILD=$(BUILD) dts/tools/lint.sh
 
 # clang's libFuzzer, in a build of its own.
 FUZZ_SECONDS ?= 10
@@ -235,7 +239,7 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: all demo check unit sim-check soak sim-report bench peers bench-peers mutants e2e dts fuzz fuzzers lint check-commits \
+.PHONY: all demo check unit sim-check soak sim-report bench peers bench-peers mutants e2e dts dts-lint fuzz fuzzers lint check-commits \
 	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------

@@ -32,8 +32,9 @@ from wire.tls import Channel, Identity
 # Longer than two reports of the edge to the master.
 SETTLE_SECONDS = 2.2 * REPORT_INTERVAL
 
-__all__ = ["MANIFEST", "OBJECTS", "Channel", "Item", "Outgoing", "PeeredEdge", "Session", "Status", "WirePeer",
-           "counted", "frames", "get_object", "gf256", "keys", "manifest", "packet", "put_object"]
+__all__ = ["MANIFEST", "OBJECTS", "Channel", "Item", "Outgoing", "PeeredEdge", "Session", "Status",
+           "WirePeer", "counted", "frames", "get_object", "gf256", "keys", "manifest", "packet",
+           "put_object"]
 
 
 class PeeredEdge(Edge):

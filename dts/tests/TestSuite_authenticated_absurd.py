@@ -16,7 +16,6 @@ from api.wire import (
     Item,
     Outgoing,
     PeeredEdge,
-    Session,
     Status,
     WirePeer,
     counted,

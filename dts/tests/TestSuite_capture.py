@@ -8,6 +8,8 @@ import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
+from scapy.utils import PcapNgReader
+
 from api.capabilities import LinkTopology, requires_link_topology
 from api.capture import capture_ctl, capture_start, capture_status, capture_stop, debug_config
 from api.packet import Ether, datagram, echo_request, send_and_capture, send_packets, stranger
@@ -16,7 +18,6 @@ from api.test import log, verify
 from api.transfer import move, put_objects
 from framework.context import get_ctx
 from framework.test_suite import TestSuite, func_test
-from scapy.utils import PcapNgReader
 
 INBOUND, OUTBOUND = 1, 2
 

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from scapy.utils import PcapNgReader, wrpcap
+
 from api.capabilities import Capability, LinkTopology, requires, requires_link_topology
 from api.capture import capture_start, capture_stop, debug_config
 from api.packet import IP, UDP, Ether, Raw
@@ -18,7 +20,6 @@ from api.tshark import Packet, dissect
 from framework.context import get_ctx
 from framework.settings import ROOT_DIR
 from framework.test_suite import TestSuite, func_test
-from scapy.utils import PcapNgReader, wrpcap
 
 HEADER = ["strait.version", "strait.type", "strait.queue", "strait.flags", "strait.esi",
           "strait.session", "strait.number", "strait.generation", "strait.transfer",

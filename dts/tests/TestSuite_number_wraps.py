@@ -5,6 +5,7 @@ A sender may skip packet numbers and transfer ids, so every edge but the last of
 import random
 import time
 from contextlib import ExitStack
+from functools import partial
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.strait import Master
@@ -271,6 +272,8 @@ class TestNumberWraps(TestSuite):
             if header.kind == packet.CONTROL and plain[-7:-4] == close[:1].replace(
                     b"\x0a", b"\x0b") + b"\0\x04":
                 acked.append(int.from_bytes(plain[-4:], "big"))
+        def reached(goal: int) -> bool:
+            return max(acked, default=0) >= goal
         session.receive = receive  # type: ignore[method-assign]
         while at + 24 * STEP < LAST_TRANSFER:
             goal = at
@@ -282,13 +285,12 @@ class TestNumberWraps(TestSuite):
                         number = goal.to_bytes(4, "big")
                         content += whole[:3] + number + whole[7:] + close[:3] + number + close[7:]
                 session.send(session.seal(packet.CONTROL, content))
-            self._peer.until(lambda goal=goal: acked and max(acked) >= goal,  # type: ignore[misc]
-                             0.05)
+            self._peer.until(partial(reached, goal), 0.05)
             count += (max(acked, default=at) - at) // STEP
             at = max(acked, default=at)
             acked.clear()
         seconds = time.monotonic() - started
-        del session.receive  # type: ignore[method-assign]
+        del session.receive
         write_performance_json({"transfers": count, "seconds": round(seconds, 3),
                                 "transfers_per_second": round(count / seconds)})
         while at < LAST_TRANSFER - 1:

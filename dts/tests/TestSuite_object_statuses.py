@@ -44,9 +44,9 @@ class TestObjectStatuses(TestSuite):
         """End all."""
         self._stack.close()
 
-    def _item(self, size: int = 20000, **options: bool) -> Item:
+    def _item(self, size: int = 20000, skip: bool = False, known: bool = True) -> Item:
         self._names += 1
-        return Item(b"status-%d" % self._names, random.randbytes(size), **options)
+        return Item(b"status-%d" % self._names, random.randbytes(size), skip=skip, known=known)
 
     def _deliver(self, items: list[Item]) -> dict[int, int]:
         out = self._session.transfer(items)
@@ -120,7 +120,7 @@ class TestObjectStatuses(TestSuite):
         with counted(self._edge, self._peer, "TOO_LARGE"):
             self._session.control(out.open_frame())
             self._session.send_symbol(out, MANIFEST, 0, 0)
-            self._peer.until(lambda: out.is_final(), 3)
+            self._peer.until(out.is_final, 3)
             verify(out.statuses == {0: Status.TOO_LARGE}, f"statuses {out.statuses}")
             verify(self._peer.finish(self._session, out), "no CLOSE_ACK")
 

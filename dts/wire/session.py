@@ -141,8 +141,7 @@ class Session:
             if payload is None:
                 self.counters["rx_auth"] += 1
                 return
-            if gen > self.rx_generation:
-                self.rx_generation = gen
+            self.rx_generation = max(self.rx_generation, gen)
             self._authentic(header, payload)
 
     def _window(self, number: int) -> ReplayWindow:

@@ -27,8 +27,8 @@ class SocketSource:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with open(log, "ab") as err:
             self._process = subprocess.Popen(
-                ("ip", "netns", "exec", netns, sys.executable, "-B", __file__), stdin=theirs.fileno(),
-                stdout=err, stderr=err, start_new_session=True)
+                ("ip", "netns", "exec", netns, sys.executable, "-B", __file__),
+                stdin=theirs.fileno(), stdout=err, stderr=err, start_new_session=True)
         theirs.close()
 
     def _ask(self, **request: Any) -> socket.socket:
