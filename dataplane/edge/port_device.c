@@ -157,17 +157,48 @@ static int parse_memif(const struct port_config *cfg, struct port_device *d, cha
 	return d->memif_client ? 0 : memif_socket(d, err, err_len);
 }
 
+/*
+ * The kernel drops what is longer than the interface's MTU and says so to nobody. An interface that
+ * is not there yet is the driver's matter.
+ */
+static int check_interface_mtu(const struct port_config *cfg, const struct port_device *d,
+	const char *iface, size_t len, char *err, size_t err_len)
+{
+	char path[128];
+	unsigned int mtu;
+	FILE *f;
+	int n;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%.*s/mtu", (int)len, iface);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return 0;
+	n = fscanf(f, "%u", &mtu);
+	fclose(f);
+	if (n != 1 || mtu >= cfg->mtu)
+		return 0;
+	snprintf(err, err_len,
+		"device %s: mtu %u, but interface %.*s has %u: raise it (ip link set %.*s mtu %u) "
+		"or lower mtu",
+		d->name, cfg->mtu, (int)len, iface, mtu, (int)len, iface, cfg->mtu);
+	return -EINVAL;
+}
+
 static int parse_af_packet(const struct port_config *cfg, struct port_device *d, char *err,
 	size_t err_len)
 {
 	uint32_t need = cfg->mtu + NET_ETH_BYTES + FCS_VLAN_BYTES + AF_PACKET_HEADER_BYTES;
 	long framesz, blocksz, bypass;
+	const char *iface;
 	size_t len;
 
-	if (arg_find(d->devargs, "iface", &len) == NULL || len == 0) {
+	iface = arg_find(d->devargs, "iface", &len);
+	if (iface == NULL || len == 0) {
 		snprintf(err, err_len, "device %s: iface= is missing", d->name);
 		return -EINVAL;
 	}
+	if (check_interface_mtu(cfg, d, iface, len, err, err_len) < 0)
+		return -EINVAL;
 	framesz = round_up(need, AF_PACKET_FRAME_STEP);
 	if (framesz < BUFFER_BYTES_MIN)
 		framesz = BUFFER_BYTES_MIN;

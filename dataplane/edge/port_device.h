@@ -4,8 +4,8 @@
 #include "dataplane/edge/port.h"
 
 /*
- * Device strings: what a port is made of, and the arguments the MTU asks for. Pure; no device is
- * touched.
+ * Device strings: what a port is made of, and the arguments the MTU asks for. No device is touched;
+ * of an interface that exists the MTU is read.
  *
  * memif        one buffer holds a whole frame: a frame over two buffers is corrupted when the
  * ring is nearly

@@ -107,14 +107,14 @@ static void af_packet_frames_hold_the_mtu(void **state)
 	struct port_device d;
 
 	(void)state;
-	assert_int_equal(parse("net_af_packet0,iface=eth0", 1500, &d), 0);
+	assert_int_equal(parse("net_af_packet0,iface=none0", 1500, &d), 0);
 	assert_string_equal(d.devargs,
-		"net_af_packet0,iface=eth0,framesz=2048,blocksz=8192,"
+		"net_af_packet0,iface=none0,framesz=2048,blocksz=8192,"
 		"qdisc_bypass=1,framecnt=2048");
-	assert_int_equal(parse("net_af_packet0,iface=eth0", 9000, &d), 0);
+	assert_int_equal(parse("net_af_packet0,iface=none0", 9000, &d), 0);
 	assert_non_null(strstr(d.devargs, "framesz=9216,blocksz=36864"));
 	assert_int_equal(d.buffer_bytes, 9216);
-	assert_int_equal(parse("net_af_packet0,iface=eth0,qdisc_bypass=0", 1500, &d), 0);
+	assert_int_equal(parse("net_af_packet0,iface=none0,qdisc_bypass=0", 1500, &d), 0);
 	assert_null(strstr(d.devargs, "qdisc_bypass=1"));
 }
 

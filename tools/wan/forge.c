@@ -5,11 +5,23 @@
 
 #include <string.h>
 
-enum { ETHERNET_BYTES = 14, IPV4_BYTES_MIN = 20, UDP_BYTES = 8, IPPROTO_UDP_ = 17 };
+enum {
+	ETHERNET_BYTES = 14,
+	IPV4_BYTES_MIN = 20,
+	IPV6_BYTES = 40,
+	UDP_BYTES = 8,
+	IPPROTO_UDP_ = 17,
+};
 
 static uint16_t get16(const uint8_t *p)
 {
 	return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static bool is_ipv6(const uint8_t *frame, size_t len)
+{
+	return len >= ETHERNET_BYTES + IPV6_BYTES && get16(frame + 12) == 0x86dd &&
+		frame[ETHERNET_BYTES] >> 4 == 6;
 }
 
 /* Offset of the UDP header, or 0. */
@@ -17,6 +29,11 @@ static size_t udp_find(const uint8_t *frame, size_t len)
 {
 	size_t ip_bytes;
 
+	if (is_ipv6(frame, len))
+		return frame[ETHERNET_BYTES + 6] == IPPROTO_UDP_ &&
+				len >= ETHERNET_BYTES + IPV6_BYTES + UDP_BYTES
+			? ETHERNET_BYTES + IPV6_BYTES
+			: 0;
 	if (len < ETHERNET_BYTES + IPV4_BYTES_MIN || get16(frame + 12) != 0x0800 ||
 		frame[ETHERNET_BYTES] >> 4 != 4)
 		return 0;
@@ -36,7 +53,9 @@ size_t wan_frame_payload(const uint8_t *frame, size_t len)
 
 	if (udp)
 		return udp + UDP_BYTES;
-	if (len >= ETHERNET_BYTES + IPV4_BYTES_MIN && get16(frame + 12) == 0x0800)
+	if (is_ipv6(frame, len))
+		end += IPV6_BYTES;
+	else if (len >= ETHERNET_BYTES + IPV4_BYTES_MIN && get16(frame + 12) == 0x0800)
 		end += (size_t)(frame[ETHERNET_BYTES] & 15) * 4;
 	return end < len ? end : len;
 }
@@ -77,6 +96,31 @@ static void packet_number_add(uint8_t *p, uint64_t add)
 	}
 }
 
+/* RFC 8200 section 8.1. bytes: the UDP payload's. */
+static void checksum6(uint8_t *frame, size_t bytes)
+{
+	uint8_t *udp = frame + ETHERNET_BYTES + IPV6_BYTES;
+	const uint8_t *ip = frame + ETHERNET_BYTES;
+	size_t len = UDP_BYTES + bytes;
+	uint64_t sum = len + IPPROTO_UDP_;
+	uint16_t folded;
+
+	memset(udp + 6, 0, 2);
+	for (size_t i = 8; i < IPV6_BYTES; i += 2)
+		sum += get16(ip + i);
+	for (size_t i = 0; i + 1 < len; i += 2)
+		sum += get16(udp + i);
+	if (len % 2)
+		sum += (uint64_t)udp[len - 1] << 8;
+	while (sum >> 16)
+		sum = (sum & 0xffff) + (sum >> 16);
+	folded = (uint16_t)~sum;
+	if (folded == 0)
+		folded = 0xffff;
+	udp[6] = (uint8_t)(folded >> 8);
+	udp[7] = (uint8_t)folded;
+}
+
 void wan_frame_forge(uint8_t *frame, size_t len, struct prng *rnd)
 {
 	size_t udp = udp_find(frame, len);
@@ -110,4 +154,6 @@ void wan_frame_forge(uint8_t *frame, size_t len, struct prng *rnd)
 		fill(p + STRAIT_HEADER_BYTES, bytes - STRAIT_HEADER_BYTES, rnd);
 		break;
 	}
+	if (is_ipv6(frame, len))
+		checksum6(frame, bytes);
 }

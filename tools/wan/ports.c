@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/wan/ports.h"
 
+#include "dataplane/edge/port_fanout.h"
+
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
@@ -27,6 +29,12 @@ enum {
 	RING_SLOTS = 1024,
 };
 
+/*
+ * Brings in setsockopt() of port_fanout.h, which keeps the kernel from putting fragments together
+ * in front of an af_packet port: a line passes them as they are.
+ */
+static int (*const fanout)(int arg) __attribute__((used)) = port_fanout_without_defrag;
+
 /* What an unlimited link is planned for. */
 #define UNLIMITED_BPS 40000000000ULL
 
@@ -52,6 +60,14 @@ int wan_plan_make(struct wan_plan *p, const struct wan_options *o, char *errbuf,
 	p->room_bytes = (uint32_t)o->mtu + 18 + 64;
 	if (p->room_bytes < 2048)
 		p->room_bytes = 2048;
+	for (int side = 0; side < WAN_SIDES; side++) {
+		const struct port_config c = { .device = o->vdev[side], .mtu = (uint16_t)o->mtu };
+
+		if (port_device_parse(&c, &p->device[side], errbuf, errlen) < 0)
+			return -EINVAL;
+		if (p->room_bytes < p->device[side].buffer_bytes)
+			p->room_bytes = p->device[side].buffer_bytes;
+	}
 	p->room_bytes = RTE_ALIGN_CEIL(p->room_bytes, 64) + RTE_PKTMBUF_HEADROOM;
 	/* mbuf, data, mempool header and padding; then pointers in the pool's ring and the heap. */
 	each = sizeof(struct rte_mbuf) + p->room_bytes + 128 + 2 * sizeof(void *);
@@ -146,7 +162,7 @@ static int eal_start(const struct wan_options *o, const struct wan_plan *p, char
 		argv[argc++] = (char *)"--log-level=*:error";
 	for (int side = 0; side < WAN_SIDES; side++) {
 		argv[argc++] = (char *)"--vdev";
-		argv[argc++] = (char *)(uintptr_t)o->vdev[side];
+		argv[argc++] = (char *)(uintptr_t)p->device[side].devargs;
 	}
 	argv[argc] = NULL;
 	if (rte_eal_init(argc, argv) < 0) {

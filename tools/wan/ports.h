@@ -6,6 +6,7 @@
  * runs before the forward loop starts or after it ended.
  */
 
+#include "dataplane/edge/port_device.h"
 #include "tools/wan/options.h"
 
 #include <rte_mempool.h>
@@ -19,6 +20,7 @@ struct wan_plan {
 	size_t pool_packets;
 	uint32_t room_bytes;
 	uint64_t mem_mib;
+	struct port_device device[WAN_SIDES]; /* with the sizes the MTU asks for */
 };
 
 struct wan_ports {
@@ -27,8 +29,8 @@ struct wan_ports {
 };
 
 /*
- * rate x longest delay x 1.5 in packets of a full MTU, plus slack. Returns 0, or -ENOMEM with an
- * explanation when that exceeds --mem.
+ * rate x longest delay x 1.5 in packets of a full MTU, plus slack. Returns 0; -ENOMEM when that
+ * exceeds --mem; -EINVAL when a port cannot carry the MTU; both with an explanation.
  */
 int wan_plan_make(struct wan_plan *p, const struct wan_options *o, char *errbuf, size_t errlen);
 
