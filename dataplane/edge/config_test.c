@@ -189,6 +189,18 @@ static void errors_name_the_line_and_what_to_do(void **state)
 		{ "create: true", "create: false", 0, "create: true" },
 		{ "10.0.0.1/24", "10.0.0.1", 10, "prefix" },
 		{ "10.0.0.1/24", "10.0.0.300/24", 10, "10.0.0.300" },
+		{ "10.0.0.1/24", "10.0.0.1/33", 10, "0 to 32" },
+		{ "10.0.0.1/24", "fd00::1", 10, "prefix" },
+		{ "10.0.0.1/24", "fd00::1/129", 10, "0 to 128" },
+		{ "10.0.0.1/24", "fd00::g/64", 10, "fd00::g" },
+		{ "10.0.0.1/24", "::ffff:10.0.0.1/120", 10, "not an address" },
+		{ "10.0.0.1/24", "fd00::1/64\n  gateway: 10.0.0.2", 11, "both be IPv4" },
+		{ "10.0.0.1/24", "fd00::1/64\n  gateway: fd00:1::1", 11, "not on the prefix" },
+		{ "10.0.0.1/24", "fd00::1/64\n  mtu: 1279", 0, "over IPv6 it is 1280" },
+		{ "10.0.0.1/24", "fe80::1/64", 0, "link-local" },
+		{ "10.0.0.1/24", "ff02::1/64", 0, "not a host" },
+		{ "10.0.0.1/24", "::1/64", 0, "not a host" },
+		{ "10.0.0.1/24", "::/64", 0, "not a host" },
 		{ "10.0.0.1/24", "10.0.0.1/24\n  mac: 02:00", 11, "MAC" },
 		{ "10.0.0.1/24", "10.0.0.1/24\n  mtu: 100", 11, "mtu" },
 		{ "10.0.0.1/24", "10.0.0.1/24\n  dscp: 64", 11, "dscp" },
@@ -234,6 +246,27 @@ static void errors_name_the_line_and_what_to_do(void **state)
 	}
 }
 
+static void a_port_may_have_an_ipv6_address(void **state)
+{
+	static const struct net_ip ip = { .b = { 0xfd, [15] = 1 } };
+	static const char *const gateways[] = { "", "\n  gateway: fd00::ff",
+		"\n  gateway: fe80::1" };
+	struct edge_config cfg;
+	char err[256], text[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(gateways) / sizeof(gateways[0]); i++) {
+		snprintf(text, sizeof(text), "fd00::1/64%s", gateways[i]);
+		write_config("10.0.0.1/24", text);
+		if (edge_config_load(&cfg, path, err, sizeof(err)) != 0)
+			fail_msg("%s", err);
+		assert_true(net_ip_equal(cfg.port.ip, ip));
+		assert_int_equal(cfg.port.prefix_len, 64);
+		assert_int_equal(net_ip_is_set(cfg.port.gateway), i > 0);
+		edge_config_fini(&cfg);
+	}
+}
+
 static void a_gateway_may_be_outside_a_prefix_of_one_address(void **state)
 {
 	struct edge_config cfg;
@@ -267,6 +300,7 @@ int main(void)
 		TEST(the_printed_configuration_shows_the_credit),
 		TEST(errors_name_the_line_and_what_to_do),
 		TEST(a_gateway_may_be_outside_a_prefix_of_one_address),
+		TEST(a_port_may_have_an_ipv6_address),
 		TEST(a_missing_file_is_named),
 	};
 

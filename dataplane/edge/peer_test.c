@@ -56,13 +56,13 @@ static void kick(void *ctx)
 static const struct order_ops order_ops = { .pool = no_pool, .link = no_link, .kick = kick };
 static const struct ingest_ops ingest_ops = { .pool = no_pool, .kick = kick };
 
-static void start(struct world *w, struct side *s, const char *site, uint8_t boot,
-	const char *listen)
+static void start_at(struct world *w, struct side *s, const char *site, uint8_t boot,
+	const char *listen, struct net_ip ip)
 {
 	struct rpc_tls_config tls = { .insecure_loopback = true };
 	struct peers_config cfg = { .site = site,
 		.edge = "e1",
-		.data_ip = net_ip4(0x0a000001),
+		.data_ip = ip,
 		.data_port = 4790,
 		.symbol_bytes = site[0] == 'a' ? 1432 : 1400,
 		.cap_bps = 1000000000,
@@ -86,6 +86,12 @@ static void start(struct world *w, struct side *s, const char *site, uint8_t boo
 		sizeof(err));
 	if (s->peers == NULL)
 		fail_msg("%s", err);
+}
+
+static void start(struct world *w, struct side *s, const char *site, uint8_t boot,
+	const char *listen)
+{
+	start_at(w, s, site, boot, listen, net_ip4(0x0a000001));
 }
 
 /* A worker that let go of the sessions it was told to. */
@@ -188,6 +194,53 @@ static void an_order_opens_one_session_at_both_ends(void **state)
 	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_ADD, NULL), 1);
 }
 
+static void edges_over_ipv6_tell_their_addresses(void **state)
+{
+	static const struct net_ip ip_a = { .b = { 0xfd, [15] = 1 } };
+	static const struct net_ip ip_b = { .b = { 0xfd, [15] = 2 } };
+	struct world *w = *state;
+	struct worker_command a = { 0 }, b = { 0 };
+
+	stop(&w->a);
+	stop(&w->b);
+	start_at(w, &w->a, "a", 1, "127.0.0.1:0", ip_a);
+	start_at(w, &w->b, "b", 2, "127.0.0.1:0", ip_b);
+	want(w, "e1");
+	UNTIL(w, w->link->session != NULL);
+	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_ADD, &a), 1);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, &b), 1);
+	assert_true(net_ip_equal(a.endpoint.remote_ip, ip_b));
+	assert_true(net_ip_equal(a.endpoint.local_ip, ip_a));
+	assert_true(net_ip_equal(b.endpoint.remote_ip, ip_a));
+}
+
+static void edges_of_different_ip_get_no_session(void **state)
+{
+	static const struct net_ip ip_b = { .b = { 0xfd, [15] = 2 } };
+	struct world *w = *state;
+
+	stop(&w->b);
+	start_at(w, &w->b, "b", 2, "127.0.0.1:0", ip_b);
+	want(w, "e1");
+	for (int i = 0; i < 300; i++)
+		turn(w, 0);
+	assert_null(w->link->session);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 0);
+}
+
+static void a_smaller_path_lowers_the_symbols_of_what_starts(void **state)
+{
+	struct world *w = *state;
+	struct worker_event ev = { .type = WORKER_EVENT_SESSION,
+		.ev = { .type = SESSION_EVENT_PATH, .object = 1212 } };
+
+	want(w, "e1");
+	UNTIL(w, w->link->session != NULL);
+	ev.session = w->link->session;
+	peers_event(w->a.peers, w->a.orders, clock_now_ns(), &ev);
+	assert_int_equal(w->link->symbol_bytes, 1212);
+}
+
 static void a_session_outlives_its_connection(void **state)
 {
 	struct world *w = *state;
@@ -286,6 +339,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(an_order_opens_one_session_at_both_ends),
+		TEST(edges_over_ipv6_tell_their_addresses),
+		TEST(edges_of_different_ip_get_no_session),
+		TEST(a_smaller_path_lowers_the_symbols_of_what_starts),
 		TEST(a_session_outlives_its_connection),
 		TEST(a_restarted_peer_gets_a_new_session),
 		TEST(another_edge_than_the_ordered_one_is_not_talked_to),
