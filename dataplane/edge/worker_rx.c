@@ -236,6 +236,9 @@ unsigned int worker_rx(struct worker *w)
 	for (unsigned int i = 0; i < n; i++) {
 		if (i + 3 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(in[i + 3], void *));
+		if (i + 1 < n)
+			session_recv_ahead(rte_pktmbuf_mtod(in[i + 1], const uint8_t *),
+				in[i + 1]->data_len);
 		w->stats.rx_packets++;
 		w->stats.rx_bytes += in[i]->pkt_len;
 		if (!rx_frame(w, in[i]))

@@ -47,6 +47,13 @@ const uint8_t *gf_inverses(void)
 	return inverse;
 }
 
+void gf_fetch(const uint8_t *const *src, uint32_t n, size_t len)
+{
+	for (uint32_t j = 0; j < n; j++)
+		for (size_t at = 0; at < len; at += 64)
+			(void)*(const volatile uint8_t *)(src[j] + at);
+}
+
 bool gf_is_wide(void)
 {
 	pthread_once(&tables_once, make_tables);

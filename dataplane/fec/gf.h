@@ -25,10 +25,18 @@ bool gf_is_wide(void);
 
 /**
  * dst[r] = sum over j < n of coefficient[j * rows + r] * src[j], added to what is there when `add`.
- * rows 1..GF_ROWS_MAX, n 1..GF_SOURCES_MAX; dst must not overlap src. Only if gf_is_wide().
+ * rows 1..GF_ROWS_MAX, n 1..GF_SOURCES_MAX; dst must not overlap src. Only if
+ * gf_is_wide().
  */
 void gf_sum(uint32_t rows, uint32_t n, size_t len, const uint8_t *coefficient,
 	const uint8_t *const *src, uint8_t *const *dst, bool add);
+
+/**
+ * Read n sources of len bytes, one after the other. Symbols of a block lie in a row, and the
+ * processor streams what is read in a row: 130 cycles for 1432 bytes from memory, where eight at
+ * once by gf_sum() take 950, or 440 with prefetch instructions.
+ */
+void gf_fetch(const uint8_t *const *src, uint32_t n, size_t len);
 
 /** 1 / a by a; 0 for 0. */
 const uint8_t *gf_inverses(void);

@@ -50,7 +50,7 @@ static bool is_present(const uint64_t *present, uint32_t j)
 	return (present[j / 64] >> (j % 64)) & 1;
 }
 
-/* Adds some sources to rows with these ESIs. n <= GF_SOURCES_MAX, rows <= RS_BATCH_ROWS. */
+/* Adds some sources to rows with these ESIs. n <= GF_SOURCES_MAX. */
 static void wide_add(const uint8_t *esi, uint32_t rows, size_t len, const uint8_t *column,
 	uint32_t n, const uint8_t *const *src, uint8_t *const *dst, bool add)
 {
@@ -60,6 +60,7 @@ static void wide_add(const uint8_t *esi, uint32_t rows, size_t len, const uint8_
 	for (uint32_t j = 0; j < n; j++)
 		for (uint32_t r = 0; r < rows; r++)
 			c[j * rows + r] = inverses[esi[r] ^ column[j]];
+	gf_fetch(src, n, len);
 	gf_sum(rows, n, len, c, src, dst, add);
 }
 
@@ -160,19 +161,20 @@ static void invert_cauchy(const uint8_t *esi, const uint8_t *column, uint32_t e,
 static void wide_syndromes(uint32_t k, size_t len, uint8_t *const *src, const uint64_t *present,
 	const uint8_t *esi, uint8_t *const *rows, uint32_t n)
 {
-	const uint8_t *from[GF_SOURCES_MAX];
-	uint8_t column[GF_SOURCES_MAX];
-	uint32_t some = 0;
+	const uint8_t *from[STRAIT_BLOCK_SYMBOLS_MAX];
+	uint8_t column[STRAIT_BLOCK_SYMBOLS_MAX];
+	uint32_t all = 0;
 
 	for (uint32_t j = 0; j < k; j++) {
-		if (is_present(present, j)) {
-			from[some] = src[j];
-			column[some++] = (uint8_t)j;
-		}
-		if (some == GF_SOURCES_MAX || (some > 0 && j + 1 == k)) {
-			wide_add(esi, n, len, column, some, from, rows, true);
-			some = 0;
-		}
+		if (!is_present(present, j))
+			continue;
+		from[all] = src[j];
+		column[all++] = (uint8_t)j;
+	}
+	for (uint32_t i = 0; i < all; i += GF_SOURCES_MAX) {
+		uint32_t some = all - i < GF_SOURCES_MAX ? all - i : GF_SOURCES_MAX;
+
+		wide_add(esi, n, len, column + i, some, from + i, rows, true);
 	}
 }
 

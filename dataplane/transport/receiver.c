@@ -273,8 +273,10 @@ static void symbol_store(struct session *s, struct target *g, enum verdict v, co
 	block_touch(s, g->t, g->stream, g->block, g->flags);
 	if (v == VERDICT_ROW) {
 		uint16_t slot = scratch_get(&s->rx.rows);
+		uint8_t *row = scratch_bytes(&s->rx.rows, slot);
 
-		memcpy(scratch_bytes(&s->rx.rows, slot), bytes, g->len);
+		if (bytes != row)
+			memcpy(row, bytes, g->len);
 		s->rx.rows.slots[slot].esi = g->esi;
 		s->rx.rows.slots[slot].next = b->row;
 		b->row = slot;
@@ -425,6 +427,8 @@ int receiver_symbol(struct session *s, const struct packet_header *h, struct key
 	v = judge(s, &g);
 	if (v == VERDICT_SOURCE)
 		dst = g.dst;
+	else if (v == VERDICT_ROW && s->rx.rows.free != SCRATCH_NONE)
+		dst = scratch_bytes(&s->rx.rows, s->rx.rows.free); /* taken if it is authentic */
 	key_nonce(key->iv, h->packet_number, nonce);
 	if (aead_open(&key->aead, nonce, packet, STRAIT_HEADER_BYTES, packet + STRAIT_HEADER_BYTES,
 		    g.len, packet + len - STRAIT_TAG_BYTES, dst) < 0) {

@@ -241,9 +241,9 @@ static const uint8_t *row_bytes(struct session *s, struct tx_transfer *t, uint8_
 	uint32_t block, uint32_t row, uint32_t batch)
 {
 	struct tx_stream *st = &t->stream[stream];
-	struct row_cache *c = &s->tx.cache[block % ROW_CACHE_BLOCKS];
+	uint8_t *at;
+	struct row_cache *c = rows_cache(s, t, block, &at);
 	size_t symbol = st->part.symbol_bytes;
-	uint8_t *at = rows_at(s, block);
 	const uint8_t *src[STRAIT_BLOCK_SYMBOLS_MAX];
 	uint32_t k = partition_k(&st->part, block);
 	uint8_t *dst[RS_BATCH_ROWS];

@@ -11,8 +11,9 @@
  * Rows of a block grow some symbols at a time as the block goes out: FOLD symbols are added to all
  * planned rows when the first of them is due, so that they come from memory once, in a row, and are
  * in a near cache when their own turn comes. Blocks of a group begin at different symbols, lest a
- * burst consist of nothing but folding. What is kept is ROW_CACHE_BLOCKS x RS_BATCH_ROWS symbols
- * (1.5 MB at MTU 1500), allocated with the session. A block whose rows are not whole when they are
+ * burst consist of nothing but folding. There is room for RS_BATCH_ROWS rows of ROW_CACHE_BLOCKS
+ * blocks, ROW_CACHE_SETS times (6 MB at MTU 1500, of which planned rows touch a part), allocated
+ * with the session. A block whose rows are not whole when they are
  * due, since its slot was taken or an object's bytes went away, is encoded anew by row_bytes().
  */
 
@@ -26,10 +27,13 @@ struct item {
 	bool last; /* of its block */
 };
 
-uint8_t *rows_at(const struct session *s, uint32_t block)
+struct row_cache *rows_cache(struct session *s, const struct tx_transfer *t, uint32_t block,
+	uint8_t **bytes)
 {
-	return s->tx.cache_bytes +
-		(size_t)(block % ROW_CACHE_BLOCKS) * RS_BATCH_ROWS * s->cfg.symbol_bytes;
+	uint32_t i = t->slot % ROW_CACHE_SETS * ROW_CACHE_BLOCKS + block % ROW_CACHE_BLOCKS;
+
+	*bytes = s->tx.cache_bytes + (size_t)i * RS_BATCH_ROWS * s->cfg.symbol_bytes;
+	return &s->tx.cache[i];
 }
 
 /* Add symbols to the block's rows until symbol esi is among them. */
@@ -37,7 +41,8 @@ void rows_fold(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_
 	uint32_t esi)
 {
 	struct tx_stream *st = &t->stream[stream];
-	struct row_cache *c = &s->tx.cache[block % ROW_CACHE_BLOCKS];
+	uint8_t *bytes;
+	struct row_cache *c = rows_cache(s, t, block, &bytes);
 	uint32_t k = partition_k(&st->part, block), planned = st->blocks[block].planned;
 	uint8_t *dst[RS_BATCH_ROWS];
 	const uint8_t *src[FOLD];
@@ -54,7 +59,7 @@ void rows_fold(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_
 	if (c->growing == 0 || c->folded > esi)
 		return;
 	for (uint32_t r = 0; r < c->growing; r++)
-		dst[r] = rows_at(s, block) + (size_t)r * st->part.symbol_bytes;
+		dst[r] = bytes + (size_t)r * st->part.symbol_bytes;
 	while (c->growing > 0 && c->folded <= esi) {
 		uint32_t j = c->folded, n = FOLD - (j + block) % FOLD;
 
@@ -157,25 +162,6 @@ static void prefetch(const uint8_t *p, uint32_t len)
 		__builtin_prefetch(p + at, 0, 3);
 }
 
-/*
- * Of every FOLD blocks one folds when its turn comes, see rows_fold(); each of those before it
- * fetches one of the symbols for it. A group of few blocks is left to the processor's prefetcher.
- */
-static void prefetch_fold(struct session *s, struct tx_transfer *t, uint8_t stream,
-	const struct item *i)
-{
-	struct tx_stream *st = &t->stream[stream];
-	uint32_t step = (i->esi + i->block) % FOLD, block = i->block + FOLD - step;
-
-	if (block >= st->group_first + st->group_count ||
-		i->esi + step >= partition_k(&st->part, block))
-		return;
-	prefetch(tx_symbol(t, stream, block, i->esi + step, false,
-			 s->tx.gather_bytes +
-				 (size_t)(SESSION_BURST_MAX + FOLD) * s->cfg.symbol_bytes),
-		st->part.symbol_bytes);
-}
-
 size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
 	uint32_t esi, uint8_t *buf)
 {
@@ -239,10 +225,8 @@ size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32
 	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
 	COUNT_ADD(s, tx_source, n);
 	for (uint32_t i = 0; i < n; i++) {
-		if (items[i].b->planned > 0) {
+		if (items[i].b->planned > 0)
 			rows_fold(s, t, stream, items[i].block, items[i].esi);
-			prefetch_fold(s, t, stream, &items[i]);
-		}
 		if (aead->ops->seal_many != NULL)
 			continue;
 		if (i + 1 < n)

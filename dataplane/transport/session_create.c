@@ -52,8 +52,8 @@ static int sender_init(struct session *s)
 	if (ret < 0)
 		return ret;
 	x->redundancy = redundancy_levels();
-	x->cache_bytes =
-		aligned_alloc(64, (symbol * ROW_CACHE_BLOCKS * RS_BATCH_ROWS + 63) / 64 * 64);
+	x->cache_bytes = aligned_alloc(64,
+		(symbol * ROW_CACHE_SETS * ROW_CACHE_BLOCKS * RS_BATCH_ROWS + 63) / 64 * 64);
 	x->gather_bytes = aligned_alloc(64, (symbol * STRAIT_BLOCK_SYMBOLS_MAX + 63) / 64 * 64);
 	return x->cache_bytes != NULL && x->gather_bytes != NULL ? 0 : -ENOMEM;
 }

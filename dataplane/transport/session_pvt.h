@@ -35,6 +35,7 @@ enum {
 	REPORT_HISTORY = 16, /* ranges reach back so many reports, about three round trips */
 	REPORT_PACKETS_MAX = 8,
 	ROW_CACHE_BLOCKS = 64, /* also the deepest interleaving */
+	ROW_CACHE_SETS = 4,    /* transfers that take turns keep their rows apart */
 	CLOSING_MAX = 256,
 	REFUSED_MAX = 64,
 	RETIRED_IDS = 4096,     /* transfer ids remembered below the newest */
@@ -64,8 +65,8 @@ struct sender {
 	struct sentlog log;
 	const struct redundancy *redundancy; /* REDUNDANCY_LEVELS of them */
 	struct rs rs;
-	struct row_cache cache[ROW_CACHE_BLOCKS];
-	uint8_t *cache_bytes;  /* ROW_CACHE_BLOCKS x RS_BATCH_ROWS symbols */
+	struct row_cache cache[ROW_CACHE_SETS * ROW_CACHE_BLOCKS];
+	uint8_t *cache_bytes;  /* RS_BATCH_ROWS symbols for each of cache[] */
 	uint8_t *gather_bytes; /* STRAIT_BLOCK_SYMBOLS_MAX symbols */
 
 	/* Of the burst being filled: packets that may follow the one asked for, and what they took. */
@@ -306,8 +307,9 @@ bool group_next(struct tx_transfer *t, uint8_t stream, uint32_t *block, uint32_t
 /** Symbol esi of a block with planned rows is due or was passed: its rows grow. */
 void rows_fold(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
 	uint32_t esi);
-/** Where the cached rows of a block lie. */
-uint8_t *rows_at(const struct session *s, uint32_t block);
+/** The place of a block's rows, whether it holds them or others; and where they lie. */
+struct row_cache *rows_cache(struct session *s, const struct tx_transfer *t, uint32_t block,
+	uint8_t **bytes);
 
 /* feedback.c */
 /** A packet is lost: sentlog callback, ctx is the session. */

@@ -45,7 +45,7 @@ static void side_init(struct side *x, double loss, uint8_t class_)
 		.seed = 4 };
 	struct session_config cfg;
 
-	source_session_config(&cfg, SYMBOL, RTT_NS);
+	bench_source_session_config(&cfg, SYMBOL, RTT_NS);
 	cfg.own_session = 1;
 	cfg.peer_session = 2;
 	cfg.direction = STRAIT_DIR_INITIATOR;
@@ -54,7 +54,7 @@ static void side_init(struct side *x, double loss, uint8_t class_)
 	memcpy(peer.secret, cfg.secret, sizeof(peer.secret));
 	memset(x, 0, sizeof(*x));
 	assert_int_equal(standin_init(&x->peer, &peer), 0);
-	assert_int_equal(source_init(&x->source, pool, POOL_BYTES, SYMBOL, class_, false), 0);
+	assert_int_equal(bench_source_init(&x->source, pool, POOL_BYTES, SYMBOL, class_, false), 0);
 	/* Who is next among several is asked once a burst, so they would differ there. */
 	x->source.live_most = 1;
 	x->session = x->source.session = session_create(&cfg);
@@ -64,7 +64,7 @@ static void side_init(struct side *x, double loss, uint8_t class_)
 static void side_fini(struct side *x)
 {
 	session_destroy(x->session);
-	source_fini(&x->source);
+	bench_source_fini(&x->source);
 	standin_fini(&x->peer);
 }
 
@@ -95,7 +95,7 @@ static void answer(struct side *x, uint64_t now_ns)
 
 	if (len > 0)
 		assert_int_equal(session_recv(x->session, now_ns, buf, len), 0);
-	assert_int_equal(source_poll(&x->source, now_ns), 0);
+	assert_int_equal(bench_source_poll(&x->source, now_ns), 0);
 }
 
 static void compare(double loss, uint8_t class_)

@@ -83,3 +83,18 @@ uint64_t host_cpu_ns(void)
 {
 	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
+
+double host_cycles_a_second(void)
+{
+	static double hz;
+
+	if (hz == 0) {
+		uint64_t t0 = host_now_ns(), c0 = host_cycles(), t1;
+
+		do
+			t1 = host_now_ns();
+		while (t1 - t0 < 20000000);
+		hz = (double)(host_cycles() - c0) * 1e9 / (double)(t1 - t0);
+	}
+	return hz;
+}

@@ -31,6 +31,9 @@ uint64_t host_now_ns(void);
 /** CPU time of this thread: on a machine that others use too, their share is not counted. */
 uint64_t host_cpu_ns(void);
 
+/** Frequency of the time stamp counter, measured in the first call (20 ms). */
+double host_cycles_a_second(void);
+
 /** Time stamp counter: constant rate, the nominal clock of the CPU. */
 static inline uint64_t host_cycles(void)
 {

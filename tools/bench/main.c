@@ -13,10 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_USAGE = 2, SLICES = 8 };
+enum { EXIT_USAGE = 2, SLICES_MAX = 64 };
 
-/* Ceilings get this part of a stretch each, beside every stretch of the path. */
-#define CEILING_SHARE 0.4
+/* Path and ceiling alternate in slices, so short that what disturbs one disturbs the other. */
+#define SLICE_S       0.05
+#define CEILING_SHARE 0.4 /* of a slice, before it and again after it */
+#define RAW_SHARE     0.2
 #define WARM_UP_S     0.1
 
 struct run {
@@ -46,17 +48,11 @@ static void run_limit(struct run *x)
 	}
 }
 
-static void stretch_add(struct run *x, const struct stretch *s, double ceiling, double raw)
+static void stretch_add(struct run *x, const struct stretch *s)
 {
-	double gbps = (double)s->payload_bytes * 8e-9 / s->seconds;
 	double packets = (double)(s->packets > 0 ? s->packets : 1);
 	double blocks = s->blocks > 0 ? s->blocks : 1;
 
-	result_add(x->r, "gbps", gbps);
-	result_add(x->r, "ceiling", ceiling);
-	result_add(x->r, "ratio", gbps / ceiling);
-	result_add(x->r, "raw", raw);
-	result_add(x->r, "raw_ratio", gbps / raw);
 	result_add(x->r, "mpps", packets / s->seconds * 1e-6);
 	result_add(x->r, "cpu_share", s->seconds / s->wall_seconds);
 	result_add(x->r, "rows_per_block", (double)s->rows / blocks);
@@ -68,33 +64,70 @@ static void stretch_add(struct run *x, const struct stretch *s, double ceiling, 
 	result_add(x->r, "path_feedback_cycles", (double)s->feedback_cycles / packets);
 }
 
-/* Path and ceilings alternate many times a run, so that what disturbs one disturbs the other. */
+static void stretch_sum(struct stretch *sum, const struct stretch *s)
+{
+	sum->seconds += s->seconds;
+	sum->wall_seconds += s->wall_seconds;
+	sum->payload_bytes += s->payload_bytes;
+	sum->packets += s->packets;
+	sum->rows += s->rows;
+	sum->resent += s->resent;
+	sum->blocks_decoded += s->blocks_decoded;
+	sum->blocks += s->blocks;
+	sum->feedback_cycles += s->feedback_cycles;
+	sum->standin_cycles += s->standin_cycles;
+}
+
+/* One run: each figure is the median of its slices, ratios too. */
+static int run_slices(struct run *x, struct tx_bench *tx, struct rx_bench *rx)
+{
+	const struct bench_options *o = x->o;
+	double c = SLICE_S * CEILING_SHARE, before, gbps[SLICES_MAX], ceiling[SLICES_MAX],
+	       ratio[SLICES_MAX], raw[SLICES_MAX], raw_ratio[SLICES_MAX];
+	uint32_t n = (uint32_t)(o->seconds / SLICE_S);
+	struct stretch sum = { 0 };
+
+	n = n < 1 ? 1 : n > SLICES_MAX ? SLICES_MAX : n;
+	before = tx ? limit_tx(x->limit, o->rows, c) : limit_rx(x->limit, c);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stretch st = { 0 };
+		int ret = tx ? tx_bench_run(tx, SLICE_S, &st) : rx_bench_run(rx, SLICE_S, &st);
+		double after = tx ? limit_tx(x->limit, o->rows, c) : limit_rx(x->limit, c);
+
+		if (ret < 0)
+			return ret;
+		stretch_sum(&sum, &st);
+		raw[i] = tx ? limit_raw_seal(x->limit, SLICE_S * RAW_SHARE)
+			    : limit_raw_open(x->limit, SLICE_S * RAW_SHARE);
+		gbps[i] = (double)st.payload_bytes * 8e-9 / st.seconds;
+		ceiling[i] = (before + after) / 2;
+		ratio[i] = gbps[i] / ceiling[i];
+		raw_ratio[i] = gbps[i] / raw[i];
+		before = after;
+	}
+	result_add(x->r, "gbps", result_middle(gbps, n));
+	result_add(x->r, "ceiling", result_middle(ceiling, n));
+	result_add(x->r, "ratio", result_middle(ratio, n));
+	result_add(x->r, "raw", result_middle(raw, n));
+	result_add(x->r, "raw_ratio", result_middle(raw_ratio, n));
+	/* How far apart slices are, as a share of the median: above 0.2 or so, measure again. */
+	result_add(x->r, "ratio_spread", result_spread(ratio, n));
+	stretch_add(x, &sum);
+	return 0;
+}
+
 static int run_path(struct run *x)
 {
 	const struct bench_options *o = x->o;
 	struct tx_bench *tx = o->verb == BENCH_TX ? tx_bench_create(o, x->pool) : NULL;
 	struct rx_bench *rx = o->verb == BENCH_RX ? rx_bench_create(o, x->pool) : NULL;
-	double part = o->seconds / SLICES;
 	int ret = tx != NULL || rx != NULL ? 0 : -errno;
 	struct stretch st = { 0 };
 
 	if (ret == 0)
 		ret = tx ? tx_bench_run(tx, WARM_UP_S, &st) : rx_bench_run(rx, WARM_UP_S, &st);
-	for (uint32_t i = 0; i < o->runs && ret == 0; i++) {
-		double ceiling = 0, raw = 0;
-
-		memset(&st, 0, sizeof(st));
-		for (int slice = 0; slice < SLICES && ret == 0; slice++) {
-			double c = part * CEILING_SHARE;
-
-			ceiling += tx ? limit_tx(x->limit, o->rows, c) : limit_rx(x->limit, c);
-			raw += tx ? limit_raw_seal(x->limit, c / 2)
-				  : limit_raw_open(x->limit, c / 2);
-			ret = tx ? tx_bench_run(tx, part, &st) : rx_bench_run(rx, part, &st);
-		}
-		if (ret == 0)
-			stretch_add(x, &st, ceiling / SLICES, raw / SLICES);
-	}
+	for (uint32_t i = 0; i < o->runs && ret == 0; i++)
+		ret = run_slices(x, tx, rx);
 	tx_bench_destroy(tx);
 	rx_bench_destroy(rx);
 	return ret;
@@ -189,6 +222,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	cpu = host_pin(o.cpu);
+	(void)host_cycles_a_second();
 	if (cpu < 0) {
 		fprintf(stderr, "strait-bench: cannot run on CPU %d: %s\n", o.cpu, strerror(-cpu));
 		return EXIT_FAILURE;

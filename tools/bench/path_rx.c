@@ -32,7 +32,7 @@ struct rx_bench {
 	uint32_t *lens;
 	struct reply *replies;
 	size_t ring_bytes, pool_bytes, slot_bytes, cap;
-	uint32_t slots, filled, n_replies, objects, place;
+	uint32_t slots, filled, n_replies, objects;
 	uint64_t now_ns, packet_ns, lap_ns, random;
 	double loss;
 };
@@ -51,7 +51,7 @@ struct rx_bench *rx_bench_create(const struct bench_options *o, const uint8_t *p
 	b->pool_bytes = (size_t)o->pool_mib << 20;
 	b->cap = o->symbol_bytes + STRAIT_OVERHEAD_BYTES;
 	b->objects = (uint32_t)(b->pool_bytes / SOURCE_OBJECT_BYTES);
-	b->packet_ns = source_packet_ns(o->symbol_bytes);
+	b->packet_ns = bench_source_packet_ns(o->symbol_bytes);
 	b->lap_ns = b->slots * b->packet_ns;
 	b->now_ns = FIRST_NS;
 	b->random = 1;
@@ -63,11 +63,11 @@ struct rx_bench *rx_bench_create(const struct bench_options *o, const uint8_t *p
 	b->replies = malloc(REPLIES * sizeof(*b->replies));
 	if (!b->ring || !b->pool || !b->resume || !b->lens || !b->replies)
 		goto fail;
-	ret = source_init(&b->source, pool, b->pool_bytes, (uint16_t)o->symbol_bytes,
+	ret = bench_source_init(&b->source, pool, b->pool_bytes, (uint16_t)o->symbol_bytes,
 		b->loss > 0 ? STRAIT_CLASS_URGENT : STRAIT_CLASS_NORMAL, true);
 	if (ret < 0)
 		goto fail;
-	source_session_config(&cfg, (uint16_t)o->symbol_bytes, 2 * b->lap_ns);
+	bench_source_session_config(&cfg, (uint16_t)o->symbol_bytes, 2 * b->lap_ns);
 	cfg.own_session = 1;
 	cfg.peer_session = 2;
 	cfg.direction = STRAIT_DIR_INITIATOR;
@@ -105,7 +105,7 @@ void rx_bench_destroy(struct rx_bench *b)
 	if (b->rx != NULL)
 		receiver_drop(b->rx);
 	session_destroy(b->tx);
-	source_fini(&b->source);
+	bench_source_fini(&b->source);
 	host_region_put(b->ring, b->ring_bytes);
 	host_region_put(b->pool, b->pool_bytes);
 	free(b->resume);
@@ -136,7 +136,7 @@ static int ring_fill(struct rx_bench *b)
 		size_t len;
 
 		if (i % BURST == 0)
-			ret = source_poll(&b->source, b->now_ns);
+			ret = bench_source_poll(&b->source, b->now_ns);
 		len = session_send(b->tx, b->now_ns, packet, b->cap);
 		if (len > 0 && !is_dropped(b, packet))
 			b->lens[b->filled++] = (uint32_t)len;
@@ -145,11 +145,12 @@ static int ring_fill(struct rx_bench *b)
 	return ret;
 }
 
-/* The receiving side's control thread: every object gets the next place in the pool. */
+/* The receiving side's control thread: objects lie in its pool as in the sender's. */
 static int receiver_poll(struct rx_bench *b)
 {
 	struct session_event ev;
 	struct rx_transfer *t;
+	uint64_t part;
 
 	while (session_poll(b->rx, &ev)) {
 		switch (ev.type) {
@@ -164,8 +165,9 @@ static int receiver_poll(struct rx_bench *b)
 			if (rx_transfer_load_objects(ev.rx) < 0)
 				return -EPROTO;
 			session_rx_begin(b->rx, b->now_ns, ev.rx);
+			part = rx_transfer_open(ev.rx)->order % SOURCE_LIVE;
 			for (uint32_t i = 0; i < rx_transfer_objects(ev.rx); i++) {
-				uint32_t at = b->place++ % b->objects;
+				uint64_t at = part * (b->objects / SOURCE_LIVE) + i;
 
 				rx_object_prepare(ev.rx, i,
 					b->pool + (size_t)at * SOURCE_OBJECT_BYTES,
@@ -218,6 +220,8 @@ static int ring_drain(struct rx_bench *b, struct stretch *out)
 		for (uint32_t n = 0; n < BURST && i < b->filled; n++, i++) {
 			const uint8_t *packet = b->ring + i * b->slot_bytes + HOST_HEADROOM_BYTES;
 
+			if (i + 1 < b->filled)
+				session_recv_ahead(packet + b->slot_bytes, b->lens[i + 1]);
 			if (session_recv(b->rx, b->now_ns, packet, b->lens[i]) == -EBADMSG)
 				return -EBADMSG;
 			b->now_ns += b->packet_ns;

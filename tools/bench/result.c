@@ -34,6 +34,19 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+double result_middle(double *v, uint32_t n)
+{
+	qsort(v, n, sizeof(v[0]), compare);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+double result_spread(double *v, uint32_t n)
+{
+	double middle = result_middle(v, n);
+
+	return (v[n - 1 - n / 4] - v[n / 4]) / middle;
+}
+
 /* least, median, most */
 static void spread(const struct figure *f, double out[3])
 {

@@ -26,3 +26,8 @@ void result_add(struct result *r, const char *name, double value);
 /** 0 where there is none. */
 double result_median(const struct result *r, const char *name);
 void result_print(const struct result *r, const struct bench_options *o, int cpu, FILE *to);
+
+/** Median of n values, which are put in order. */
+double result_middle(double *v, uint32_t n);
+/** Distance of the quartiles as a share of the median. */
+double result_spread(double *v, uint32_t n);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int source_init(struct source *s, const uint8_t *pool, uint64_t pool_bytes, uint16_t symbol_bytes,
-	uint8_t class_, bool with_digest)
+int bench_source_init(struct source *s, const uint8_t *pool, uint64_t pool_bytes,
+	uint16_t symbol_bytes, uint8_t class_, bool with_digest)
 {
 	static const uint8_t tenant[] = "bench";
 
@@ -42,7 +42,7 @@ int source_init(struct source *s, const uint8_t *pool, uint64_t pool_bytes, uint
 	return 0;
 }
 
-void source_fini(struct source *s)
+void bench_source_fini(struct source *s)
 {
 	for (uint32_t i = 0; i < SOURCE_LIVE; i++)
 		if (s->live[i] != NULL)
@@ -53,12 +53,14 @@ void source_fini(struct source *s)
 
 static int transfer_start(struct source *s, uint64_t now_ns, uint32_t i)
 {
+	const uint32_t n = s->objects / s->live_most;
 	const struct tx_params params = {
-		.order = ++s->order,
+		.order = ++s->order * SOURCE_LIVE + i,
 		.class_ = s->class_,
+		.deadline_ms = s->order, /* one after the other, not in turns */
 		.symbol_bytes = s->symbol_bytes,
-		.objects = s->objects,
-		.entries = s->entries,
+		.objects = n,
+		.entries = s->entries + (size_t)i * n,
 		.user = &s->ready[i],
 	};
 
@@ -69,7 +71,13 @@ static int transfer_start(struct source *s, uint64_t now_ns, uint32_t i)
 	return session_tx_start(s->session, now_ns, s->live[i]);
 }
 
-int source_poll(struct source *s, uint64_t now_ns)
+/* Object of the pool that is the first of the transfer with this counter of ready objects. */
+static size_t first_of(const struct source *s, const uint32_t *ready)
+{
+	return (size_t)(ready - s->ready) * (s->objects / s->live_most);
+}
+
+int bench_source_poll(struct source *s, uint64_t now_ns)
 {
 	struct session_event ev;
 
@@ -80,7 +88,9 @@ int source_poll(struct source *s, uint64_t now_ns)
 		case SESSION_EVENT_TX_WANT:
 			for (; *ready < ev.object; (*ready)++)
 				session_tx_object_ready(s->session, ev.tx, *ready,
-					s->pool + (size_t)*ready * SOURCE_OBJECT_BYTES);
+					s->pool +
+						(first_of(s, ready) + (size_t)*ready) *
+							SOURCE_OBJECT_BYTES);
 			break;
 		case SESSION_EVENT_TX_OBJECT:
 			if (ev.status != STRAIT_STATUS_COMMITTED)
@@ -109,7 +119,7 @@ int source_poll(struct source *s, uint64_t now_ns)
 	return 0;
 }
 
-void source_session_config(struct session_config *c, uint16_t symbol_bytes, uint64_t rtt_ns)
+void bench_source_session_config(struct session_config *c, uint16_t symbol_bytes, uint64_t rtt_ns)
 {
 	const struct session_credit plenty = { UINT64_C(1) << 60, UINT64_C(1) << 40 };
 
@@ -124,7 +134,7 @@ void source_session_config(struct session_config *c, uint16_t symbol_bytes, uint
 	c->seed = 1;
 }
 
-uint64_t source_packet_ns(uint32_t symbol_bytes)
+uint64_t bench_source_packet_ns(uint32_t symbol_bytes)
 {
 	uint32_t line = symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES;
 

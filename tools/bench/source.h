@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * The sending side's control thread of both benchmarks: transfers over the whole pool, one after
- * the other, two of them live so that the next is open before the last is closed.
+ * The sending side's control thread of both benchmarks: SOURCE_LIVE transfers at once, each over its
+ * part of the pool again and again; the older goes first, the next is open before it is closed. An order's number mod SOURCE_LIVE says which part.
  */
 
 enum {
@@ -34,13 +34,13 @@ struct source {
 };
 
 /** with_digest: every object's digest goes into the manifests. 0 or -errno. */
-int source_init(struct source *s, const uint8_t *pool, uint64_t pool_bytes, uint16_t symbol_bytes,
-	uint8_t class_, bool with_digest);
+int bench_source_init(struct source *s, const uint8_t *pool, uint64_t pool_bytes,
+	uint16_t symbol_bytes, uint8_t class_, bool with_digest);
 /** The session goes first: it must be destroyed before. */
-void source_fini(struct source *s);
+void bench_source_fini(struct source *s);
 /** Answer the session's events, keep SOURCE_LIVE transfers going. 0 or -errno. */
-int source_poll(struct source *s, uint64_t now_ns);
+int bench_source_poll(struct source *s, uint64_t now_ns);
 /** What both sessions have in common; ids and direction are the caller's. */
-void source_session_config(struct session_config *c, uint16_t symbol_bytes, uint64_t rtt_ns);
+void bench_source_session_config(struct session_config *c, uint16_t symbol_bytes, uint64_t rtt_ns);
 /** Virtual time a full packet takes on the line. */
-uint64_t source_packet_ns(uint32_t symbol_bytes);
+uint64_t bench_source_packet_ns(uint32_t symbol_bytes);

@@ -101,7 +101,7 @@ static void pair_init(struct pair *p, double loss, uint8_t class_)
 
 	memset(p, 0, sizeof(*p));
 	p->now_ns = START_NS;
-	source_session_config(&cfg, SYMBOL, RTT_NS);
+	bench_source_session_config(&cfg, SYMBOL, RTT_NS);
 	cfg.own_session = 1;
 	cfg.peer_session = 2;
 	cfg.direction = STRAIT_DIR_INITIATOR;
@@ -110,7 +110,7 @@ static void pair_init(struct pair *p, double loss, uint8_t class_)
 	memcpy(peer.secret, cfg.secret, sizeof(peer.secret));
 	assert_int_equal(standin_init(&p->peer, &peer), 0);
 	assert_int_equal(key_rx_init(&p->keys, cfg.aead, cfg.secret, STRAIT_DIR_RESPONDER, 0), 0);
-	assert_int_equal(source_init(&p->source, pool, POOL_BYTES, SYMBOL, class_, false), 0);
+	assert_int_equal(bench_source_init(&p->source, pool, POOL_BYTES, SYMBOL, class_, false), 0);
 	p->source.live_most = 1; /* one after the other: what is expected is easy to say */
 	p->session = p->source.session = session_create(&cfg);
 	assert_non_null(p->session);
@@ -119,7 +119,7 @@ static void pair_init(struct pair *p, double loss, uint8_t class_)
 static void pair_fini(struct pair *p)
 {
 	session_destroy(p->session);
-	source_fini(&p->source);
+	bench_source_fini(&p->source);
 	standin_fini(&p->peer);
 	key_rx_fini(&p->keys);
 }
@@ -131,7 +131,7 @@ static void pair_run(struct pair *p, uint64_t objects)
 
 	for (int i = 0; i < 4000000 && p->source.committed < objects; i++) {
 		if (i % 32 == 0)
-			assert_int_equal(source_poll(&p->source, p->now_ns), 0);
+			assert_int_equal(bench_source_poll(&p->source, p->now_ns), 0);
 		len = session_send(p->session, p->now_ns, buf, sizeof(buf));
 		if (len > 0)
 			assert_int_equal(standin_take(&p->peer, p->now_ns, buf, len), 0);
