@@ -21,8 +21,8 @@ BLOCK_SYMBOLS = 128
 @requires_link_topology(LinkTopology.TWO_LINKS)
 class TestLossPatterns(TestSuite):
     """Cases: every_nth_packet, half_of_everything, a_whole_burst, first_packets,
-    last_of_each_block, the_manifest, most_reports, all_source_symbols_of_blocks, one_packet_of_a_small_object,
-    bits_that_flip."""
+    last_of_each_block, the_manifest, most_reports, all_source_symbols_of_blocks,
+    one_packet_of_a_small_object, bits_that_flip."""
 
     def set_up_suite(self) -> None:
         """Start a master and both edges; the generator between them."""
@@ -60,7 +60,8 @@ class TestLossPatterns(TestSuite):
         needed = -(-count * size // SYMBOL_BYTES)
         out["extra"] = (out["s_tx_source"] + out["s_tx_resend"] + out["s_tx_repair"] - needed)
         log(f"{out['hits']} hit; {out['extra']} symbols more than {needed}, "
-            f"{out['s_tx_repair']} of them rows; {out['r_rx_decoded_symbols']} decoded, {out['s_tx_spurious']} spurious")
+            f"{out['s_tx_repair']} of them rows; {out['r_rx_decoded_symbols']} decoded, "
+            f"{out['s_tx_spurious']} spurious")
         return out
 
     def _drop(self, **rule: object) -> list[Rule]:
