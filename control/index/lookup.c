@@ -48,37 +48,58 @@ static uint64_t again(const struct index *x, struct digest128 d)
 	return INDEX_UNSURE;
 }
 
+/*
+ * The value of a name in a bucket, 0 if it is not there. Without branches on what is found: whether
+ * a key is there cannot be guessed, and a wrong guess costs as much as the rest. *odd: two tags of
+ * the bucket are equal, which needs a closer look.
+ */
+static inline uint64_t bucket_value(const struct bucket *b, struct name n, uint32_t *count,
+	uint32_t *odd)
+{
+	uint64_t t0 = load(&b->tag[0]);
+	uint64_t t1 = load(&b->tag[1]);
+	uint64_t t2 = load(&b->tag[2]);
+	uint64_t t3 = load(&b->tag[3]);
+	uint32_t hits = ((t0 & TAG_MASK) == n.tag) | (uint32_t)(t1 == n.tag) << 1 |
+		(uint32_t)(t2 == n.tag) << 2 | (uint32_t)(t3 == n.tag) << 3;
+	uint64_t word = load(&b->value[__builtin_ctz(hits | 8)]);
+	uint64_t match = (hits != 0) & (((word ^ n.extra) >> EXTRA_SHIFT) == 0);
+
+	*odd = (hits & (hits - 1)) != 0;
+	*count = t0 & COUNT_MASK;
+	return word & VALUE_MASK & -match;
+}
+
 /* All first buckets are fetched at once, then all second ones that are needed. */
 static void lookup(const struct index *x, const struct digest128 *d, uint32_t n, uint64_t *values)
 {
 	struct probe probes[INDEX_BATCH];
-	uint8_t second[INDEX_BATCH], redo[INDEX_BATCH];
-	uint32_t seconds = 0, redos = 0, count;
-	uint64_t word;
+	uint8_t second[INDEX_BATCH], redo[2 * INDEX_BATCH];
+	uint32_t seconds = 0, redos = 0, count, odd;
 
 	for (uint32_t i = 0; i < n; i++)
 		begin(x, d[i], &probes[i]);
 	for (uint32_t i = 0; i < n; i++) {
-		struct probe *p = &probes[i];
-		int slot = bucket_find(p->b, p->n, &word, &count);
+		const struct probe *p = &probes[i];
 
-		if (slot < 0 && count > 0) {
-			p->b = &p->t->b[bucket_second(p->n.tag, p->t->buckets)];
-			__builtin_prefetch(p->b);
-			second[seconds++] = (uint8_t)i;
-			continue;
-		}
-		values[i] = slot < 0 ? 0 : word & VALUE_MASK;
+		values[i] = bucket_value(p->b, p->n, &count, &odd);
+		second[seconds] = (uint8_t)i;
+		seconds += (values[i] == 0) & (count > 0);
 		redo[redos] = (uint8_t)i;
-		redos += !is_valid(p);
+		redos += odd | !is_valid(p);
 	}
 	for (uint32_t j = 0; j < seconds; j++) {
 		struct probe *p = &probes[second[j]];
-		int slot = bucket_find(p->b, p->n, &word, &count);
 
-		values[second[j]] = slot < 0 ? 0 : word & VALUE_MASK;
+		p->b = &p->t->b[bucket_second(p->n.tag, p->t->buckets)];
+		__builtin_prefetch(p->b);
+	}
+	for (uint32_t j = 0; j < seconds; j++) {
+		const struct probe *p = &probes[second[j]];
+
+		values[second[j]] = bucket_value(p->b, p->n, &count, &odd);
 		redo[redos] = second[j];
-		redos += !is_valid(p);
+		redos += odd | !is_valid(p);
 	}
 	for (uint32_t j = 0; j < redos; j++)
 		values[redo[j]] = again(x, d[redo[j]]);
