@@ -181,7 +181,7 @@ static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream
 			b->flags |= TX_BLOCK_TAIL | TX_BLOCK_UNCLOSED;
 		/* Rows may grow beside the symbols when they are still cached in the end. */
 		if (late && st->group_first + n - st->tail_at <= ROW_CACHE_BLOCKS)
-			b->planned = (uint8_t)tail_rows(s, t, stream, block);
+			b->planned = (uint8_t)tail_growing(s, t, stream, block);
 	}
 	/* Blocks without rows leave nothing to close, nor to review. */
 	if (!late && st->tail_at == st->group_first)

@@ -284,6 +284,9 @@ size_t sender_row_send(struct session *s, struct tx_transfer *t, uint8_t stream,
 /** Rows that bring what a block needs to its target, given what is known of it now. */
 uint32_t tail_rows(const struct session *s, const struct tx_transfer *t, uint8_t stream,
 	uint32_t block);
+/** Rows that a block is likely to be closed with, before its symbols go out, losses included. */
+uint32_t tail_growing(const struct session *s, const struct tx_transfer *t, uint8_t stream,
+	uint32_t block);
 /** Margin for n repair symbols sent where nobody wants to wait for another round. */
 uint32_t tail_margin(const struct session *s, uint32_t n);
 /** Open the next window of blocks whose rows are still to come; false: there is none. */

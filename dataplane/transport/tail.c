@@ -62,6 +62,21 @@ uint32_t tail_rows(const struct session *s, const struct tx_transfer *t, uint8_t
 	return rows_for(&t->stream[stream], block, level(s, t, stream), s->tx.loss);
 }
 
+uint32_t tail_growing(const struct session *s, const struct tx_transfer *t, uint8_t stream,
+	uint32_t block)
+{
+	const struct tx_block *b = &t->stream[stream].blocks[block];
+	uint32_t k = partition_k(&t->stream[stream].part, block), n = need(b, k), rows;
+	uint32_t most = STRAIT_ESI_COUNT - k - b->next_row;
+
+	if (n == 0 || b->flags & (TX_BLOCK_DONE | TX_BLOCK_NO_ROWS))
+		return 0;
+	rows = redundancy_rows(level(s, t, stream), n < 128 ? n : 128, s->tx.loss);
+	if (rows > 0)
+		rows += (uint32_t)(1.5 * s->tx.loss * n);
+	return rows < most ? rows : most;
+}
+
 uint32_t tail_margin(const struct session *s, uint32_t n)
 {
 	return redundancy_rows(&s->tx.redundancy[REDUNDANCY_LEVEL_URGENT], n, s->tx.loss);
