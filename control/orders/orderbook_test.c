@@ -550,6 +550,43 @@ static void random_histories_lose_nothing_and_ship_nothing_twice(void **state)
 	free(w);
 }
 
+static void a_full_destination_is_asked_ever_more_seldom(void **state)
+{
+	struct orderbook *b = orderbook_create(1, 7);
+	struct order *o = submit(b, "b", "x", 600000, 1);
+	struct order *other = submit(b, "b", "y", 0, 1);
+	uint64_t now = 1, last = 1, wait = 0;
+	unsigned int attempts = 0;
+
+	(void)state;
+	/* With a deadline of ten minutes, and a pool that stays full. */
+	for (; now < 600000 && !order_is_final(o); now += 100) {
+		struct shipment *s;
+
+		orderbook_tick(b, now);
+		orderbook_plan(b, &up, now);
+		orderbook_flushed(b);
+		s = TAILQ_FIRST(&o->shipments);
+		if (s == NULL)
+			continue;
+		attempts++;
+		if (attempts > 1) {
+			assert_true(now - last >= wait);
+			wait = now - last;
+		}
+		last = now;
+		orderbook_result(b, s->wire, 0, STRAIT_STATUS_FULL, 0, now);
+		assert_true(order_is_final(o) || strstr(o->text, "FULL") != NULL);
+		if (!order_is_final(o))
+			orderbook_flushed(b);
+	}
+	assert_int_equal(o->state, ORDER_FAILED);
+	assert_in_range(attempts, 10, 30);
+	/* Without one, three times. */
+	assert_int_equal(other->state, ORDER_RUNNING);
+	orderbook_destroy(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -562,6 +599,7 @@ int main(void)
 		cmocka_unit_test(deadline_ends_what_waits_at_once_and_what_flies_a_little_later),
 		cmocka_unit_test(retries_end_before_the_deadline),
 		cmocka_unit_test(random_histories_lose_nothing_and_ship_nothing_twice),
+		cmocka_unit_test(a_full_destination_is_asked_ever_more_seldom),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,6 +235,61 @@ static void many_tails_at_once_cost_no_more_than_one(void **state)
 	assert_true(many[1] < one[1] + 0.0065);
 }
 
+static void a_hundred_thousand_objects_of_a_page_share_symbols(void **state)
+{
+	struct world_config cfg = small_config(8);
+	const uint64_t bytes = 100000ULL * 4 * KIB;
+	struct world *w;
+	uint32_t first;
+	double symbols;
+
+	(void)state;
+	for (int side = 0; side < WORLD_SIDES; side++) {
+		cfg.link[side].rate_bps = 1000000000;
+		cfg.link[side].loss = 0.01;
+	}
+	cfg.cap_bps = 1000000000;
+	cfg.credit_bytes = 256 * MIB; /* a quarter of a pool of 1 GiB */
+	cfg.credit_objects = 262144;  /* the edge's default */
+	w = world_open(&cfg, NULL);
+	first = world_add_objects(w, 100000, 4 * KIB);
+	for (uint32_t i = 0; i < 2; i++)
+		assert_true(world_order_as(w, first + i * 50000, 50000, &normal) >= 0);
+	finish_open(w, 10 * S);
+	/* 63 bytes of manifest an object; no symbol is sent for less than it holds. */
+	symbols = (double)(bytes + 100000 * 63) / SYMBOL;
+	assert_true((double)w->f[WORLD_SOURCE].symbols_in < symbols * 1.01);
+	/* All of the line, less what is lost of it. */
+	assert_true((double)(w->verified_ns - w->t0_ns) / S <
+		symbols * (SYMBOL + 106) * 8 / 1e9 / 0.99 * 1.01 + 0.03);
+	assert_int_equal(world_counter(w, WORLD_SOURCE, STRAIT_C_tx_blocked_credit), 0);
+	world_destroy(w);
+}
+
+static void a_class_without_credit_holds_up_no_other(void **state)
+{
+	struct world_config cfg = small_config(9);
+	struct arrivals a = { { 0 } };
+	struct world_hooks hooks = { .user = &a, .on_arrive = count_arrival };
+	struct world *w;
+	uint32_t bulk, urgent;
+
+	(void)state;
+	cfg.credit_bytes = 1 * MIB;
+	w = world_open(&cfg, &hooks);
+	/* More than a window of it under way all the time. */
+	bulk = start(w, 32, 1 * MIB, (struct world_rank){ .class_ = STRAIT_CLASS_BULK });
+	world_run_for(w, 500 * MS);
+	assert_true(world_counter(w, WORLD_SOURCE, STRAIT_C_tx_blocked_credit) > 0);
+	urgent = start(w, 1, 512 * KIB, (struct world_rank){ .class_ = STRAIT_CLASS_URGENT });
+	world_run_for(w, 100 * MS);
+	assert_true(w->objects[w->transfers[urgent].first].published);
+	assert_false(w->transfers[bulk].closed);
+	finish_open(w, 60 * S);
+	assert_true(w->transfers[bulk].closed);
+	world_destroy(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +299,8 @@ int main(void)
 		cmocka_unit_test(a_higher_class_goes_first_and_alone),
 		cmocka_unit_test(deadlines_of_a_class_end_in_their_order),
 		cmocka_unit_test(a_flow_of_many_transfers_has_one_share),
+		cmocka_unit_test(a_hundred_thousand_objects_of_a_page_share_symbols),
+		cmocka_unit_test(a_class_without_credit_holds_up_no_other),
 		cmocka_unit_test(many_tails_at_once_cost_no_more_than_one),
 	};
 
