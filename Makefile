@@ -73,7 +73,7 @@ STRAIT_LDFLAGS := -Wl,--as-needed -Wl,-z,relro,-z,now \
 DPDK_TOOLS := wan rtehash
 DPDK_DIRS  := dataplane/edge tests/wan $(DPDK_TOOLS:%=tools/%)
 # These also go into libstrait.so.
-PIC_DIRS   := control/base dataplane/fec dataplane/pool
+PIC_DIRS   := control/base control/client control/index dataplane/fec dataplane/pool
 
 sources = $(filter-out %/main.c %_test.c,$(wildcard $1/*.c))
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$1)
@@ -101,6 +101,7 @@ $(eval $(call library,log,control/log))
 $(eval $(call library,index,control/index))
 $(eval $(call library,planner,control/planner))
 $(eval $(call library,sources,control/sources))
+$(eval $(call library,client,control/client))
 $(eval $(call library,site,control/site))
 $(eval $(call library,master,control/master))
 $(eval $(call library,ctl,control/ctl))
@@ -272,10 +273,10 @@ $(BUILD)/lib/%.a:
 	@mkdir -p $(@D)
 	$(call say,AR,$@)rm -f $@.$$$$ && $(AR) rcs $@.$$$$ $(filter %.o,$^) && mv $@.$$$$ $@
 
-$(LIBSTRAIT): $(filter %/libstrait.a %/libfec.a %/libbase.a,$(ARCHIVES)) tools/dev/libstrait.map
+$(LIBSTRAIT): $(filter %/libstrait.a %/libclient.a %/libfec.a %/libbase.a %/libindex.a,$(ARCHIVES)) tools/dev/libstrait.map
 	$(call say,LD,$@)$(CC) -shared -o $@ $(STRAIT_LDFLAGS) -Wl,-soname,$(@F) $(if $(SAN),,-Wl,-z,defs) \
-		-Wl,--version-script=tools/dev/libstrait.map -Wl,--whole-archive $(filter %/libstrait.a,$^) \
-		-Wl,--no-whole-archive $(filter %.a,$(filter-out %/libstrait.a,$^)) \
+		-Wl,--version-script=tools/dev/libstrait.map -Wl,--whole-archive $(filter %/libstrait.a %/libclient.a,$^) \
+		-Wl,--no-whole-archive $(filter %.a,$(filter-out %/libstrait.a %/libclient.a,$^)) \
 		$(call once,ISAL_LIBS,pkg-config --libs libisal) -lpthread
 	@ln -sf $(@F) $(@D)/libstrait.so
 

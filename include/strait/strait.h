@@ -182,6 +182,56 @@ STRAIT_API int strait_batch_exist(struct strait_pool *pool, const struct strait_
 	uint8_t *found);
 
 /*
+ * Existence in the whole site, asked of its master over a local socket; never over the WAN.
+ *
+ * The master's view follows events of the site's caches, so an answer is as old as `age_ns` says.
+ * YES promises no lease: the object may go before it is read, and a get that then fails is to be
+ * treated as a miss. NO and UNKNOWN differ: while the master recovers, or has lost the trace of a
+ * cache, it does not know, and says so.
+ */
+enum strait_exist_answer {
+	STRAIT_EXIST_NO = 0,
+	STRAIT_EXIST_YES = 1,
+	STRAIT_EXIST_UNKNOWN = 2,
+	STRAIT_EXIST_MASK = 3,
+};
+
+#define STRAIT_EXIST_MAX ((size_t)1 << 20)
+
+struct strait_exist;
+
+struct strait_exist_age {
+	uint64_t as_of;  /* events the master had seen, a number that only grows while it runs */
+	uint64_t age_ns; /* since it was sure to have seen all */
+};
+
+/*
+ * Connect to the master's socket. Whose keys are asked for follows from the credentials of this
+ * process. A call waits at most timeout_ms for an answer. NULL and errno: EINVAL; EACCES: not
+ * allowed; EPROTO: no such service there; ECONNREFUSED, ENOENT, ETIMEDOUT and other errors of
+ * connect.
+ */
+STRAIT_API struct strait_exist *strait_exist_open(const char *path, unsigned int timeout_ms);
+/* NULL is ignored. No other call may be running. */
+STRAIT_API void strait_exist_close(struct strait_exist *x);
+
+/*
+ * answers[i] for each key; age may be NULL. About 10 us for 64 keys. Threads may share x and then
+ * take turns. On an error all answers not got are UNKNOWN; a lost connection is made again by the
+ * next call.
+ *   -EINVAL  NULL argument, key of bad length, n over STRAIT_EXIST_MAX
+ *   -ECHILD, -ETIMEDOUT, -EPROTO and errors of connect
+ */
+STRAIT_API int strait_exist_batch(struct strait_exist *x, const struct strait_key *keys, size_t n,
+	uint8_t *answers, struct strait_exist_age *age);
+/*
+ * Keys in the order of a chain: *first_miss is how many there are from the first on, with nothing
+ * missing or unknown between.
+ */
+STRAIT_API int strait_exist_prefix(struct strait_exist *x, const struct strait_key *keys, size_t n,
+	size_t *first_miss, struct strait_exist_age *age);
+
+/*
  * Make the key vanish. Readers keep their leased bytes; the space is freed with the last lease. An
  * incomplete object left by a dead writer is dropped. -ENOENT: no such key; -EBUSY: it is being
  * written.

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/site/existence.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * Serves existence to processes of this machine over a socket (control/client/exist_wire.h), from
+ * threads of its own that only read the index: the master's thread is not asked and does not wait.
+ */
+
+struct exist_server;
+
+struct exist_server_config {
+	const char *path; /* of the socket; one that is left over is replaced */
+	mode_t mode;      /* of it */
+	unsigned int threads;
+	unsigned int clients_max;
+	/**
+	 * The digest key of the tenant that a process with these credentials is. false: none, it is
+	 * refused. Called from the serving threads.
+	 */
+	bool (*tenant)(uid_t uid, gid_t gid, struct digest_key *out, void *ctx);
+	void *ctx;
+};
+
+struct exist_server_stats {
+	uint64_t clients, refused, requests, keys, broken;
+};
+
+/** e must live as long. NULL + errno and a sentence in err. */
+struct exist_server *exist_server_start(struct existence *e, const struct exist_server_config *cfg,
+	char *err, size_t err_len);
+/** Ends the threads, closes all clients, removes the socket. NULL is ignored. */
+void exist_server_stop(struct exist_server *s);
+void exist_server_stats_get(struct exist_server *s, struct exist_server_stats *out);
