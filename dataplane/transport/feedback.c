@@ -15,6 +15,7 @@ enum {
 	KEEPALIVE_S = 15,
 	LOSS_WINDOW = 20000,      /* packets after which older counts weigh half */
 	LOSS_PRIOR_PACKETS = 400, /* weight of the prior */
+	GAP_COUNTS = 4,
 };
 
 static struct tx_transfer *entry_transfer(struct session *s, const struct sent_packet *p)
@@ -170,10 +171,11 @@ static void cover(struct sender *x, uint64_t low, uint64_t base)
 /*
  * A newer packet arrived: what its delay and the packets that came with it say about the rate. Of
  * the numbers after the newest of the report before, `received` arrived; the ranges of this report
- * alone tell, so a lost report does not lump two intervals together.
+ * alone tell, so a lost report does not lump two intervals together. `spread` counts the lost ones,
+ * but of each gap GAP_COUNTS at most.
  */
 static void rate_update(struct session *s, const struct frame_report *r, uint64_t sent_ns,
-	uint64_t received)
+	uint64_t received, uint64_t spread)
 {
 	struct sender *x = &s->tx;
 	uint64_t sent = r->newest - x->newest_seen;
@@ -185,9 +187,13 @@ static void rate_update(struct session *s, const struct frame_report *r, uint64_
 		.rtt_ns = x->rtt.smoothed_ns,
 		.min_rtt_ns = x->rtt.min_ns,
 		.limited = !x->idle,
+		.spread_lost = spread * line_bytes(s),
 		.bulk = x->live > 0 && x->slots[x->order[0]]->class_ == STRAIT_CLASS_BULK,
+		.urgent = x->live > 0 && x->slots[x->order[0]]->class_ == STRAIT_CLASS_URGENT,
 	};
 
+	if ((s->next_pn - 1) >> STRAIT_GENERATION_SHIFT == r->newest >> STRAIT_GENERATION_SHIFT)
+		p.flying_bytes = (s->next_pn - r->newest) * line_bytes(s);
 	/* A re-key skips numbers that nobody lost. */
 	if (r->newest >> STRAIT_GENERATION_SHIFT == x->newest_seen >> STRAIT_GENERATION_SHIFT)
 		p.lost = (sent - received - mtu_missing(&s->mtu, x->newest_seen + 1, r->newest)) *
@@ -202,6 +208,7 @@ void feedback_report(struct session *s, struct frame_report *r)
 	struct sender *x = &s->tx;
 	const struct sent_packet *p;
 	uint64_t cursor = r->base, low, high, sent_ns = 0, received = 0;
+	uint64_t above = 0, spread = 0; /* lowest number received so far; losses */
 	uint64_t generation = r->newest >> STRAIT_GENERATION_SHIFT;
 
 	if (r->queue != s->cfg.queue || r->newest >= s->next_pn || r->base > r->newest) {
@@ -232,12 +239,18 @@ void feedback_report(struct session *s, struct frame_report *r)
 	while (frame_report_next(r, &cursor, &low, &high)) {
 		session_packets_acked(s, low, high);
 		sentlog_ack(&x->log, low, high, on_acked, s);
+		if (above > high && above > x->newest_seen + 1) {
+			uint64_t gap = above - 1 - (high > x->newest_seen ? high : x->newest_seen);
+
+			spread += gap < GAP_COUNTS ? gap : GAP_COUNTS;
+		}
+		above = low;
 		if (high > x->newest_seen)
 			received += high - (low > x->newest_seen ? low - 1 : x->newest_seen);
 	}
 	cover(x, cursor + 1, r->base);
 	if (sent_ns != 0 && r->newest > x->newest_seen && r->base == r->newest)
-		rate_update(s, r, sent_ns, received);
+		rate_update(s, r, sent_ns, received, spread);
 	late_decay(s);
 	detect(s);
 	loss_update(s);

@@ -7,15 +7,19 @@ enum {
 	START_BPS = 50000000, /* without a cap */
 	FLOOR_BPS = 1000000,
 	BASE_WINDOW_S = 10,
-	CEILING_S = 10,           /* what a test of the loss found holds so long */
-	TEST_AFTER_MS = 200,      /* bursts are shorter */
-	TEST_AGAIN_S = 20,        /* after a test that found the path guilty */
+	CEILING_S = 10,      /* what a test of the loss found holds so long */
+	TEST_AFTER_MS = 200, /* bursts are shorter */
+	TEST_AGAIN_S = 20,   /* after a test that found the path guilty */
+	TEST_REPORTS = 2,    /* of a rate not proven */
+	PROVEN_S = 60,
 	BASE_WINDOW_YIELD_S = 60, /* while bulk gives way: the queue it sees is somebody else's */
 };
 
-#define TEST_SHARE 0.08 /* loss beyond this is tested */
-#define NS_PER_S   UINT64_C(1000000000)
-#define NS_PER_MS  UINT64_C(1000000)
+#define TEST_SHARE   0.08  /* loss beyond this is tested */
+#define TEST_REST    0.015 /* what may be left of it without another test */
+#define URGENT_SHARE 0.96  /* of its rate that urgent keeps beside others */
+#define NS_PER_S     UINT64_C(1000000000)
+#define NS_PER_MS    UINT64_C(1000000)
 
 void rate_init(struct rate *r, uint64_t cap_bps)
 {
@@ -42,6 +46,14 @@ uint64_t rate_target_ns(uint64_t min_rtt_ns)
 	if (target < 3 * NS_PER_MS / 2)
 		target = 3 * NS_PER_MS / 2;
 	return target < 8 * NS_PER_MS ? target : 8 * NS_PER_MS;
+}
+
+/* Half of a queue that overflowed below the target is all there is to aim at. */
+static uint64_t target_of(const struct rate *r, const struct rate_report *p)
+{
+	uint64_t target = rate_target_ns(p->min_rtt_ns);
+
+	return p->now_ns < r->full_end_ns && r->full_ns / 2 < target ? r->full_ns / 2 : target;
 }
 
 static void rebase(struct rate *r, int64_t base_ns)
@@ -74,10 +86,13 @@ static void step_watch(struct rate *r, const struct rate_report *p, int64_t owd,
 		rebase(r, r->step_min_ns);
 }
 
-/* A queue is in every sample; a host that was late is in some. STARTUP must react faster. */
-static uint64_t queue_of(const struct rate *r)
+/*
+ * A queue is in every sample; a host that was late is in some. STARTUP must react faster, and where
+ * reports are far apart no host is late for two.
+ */
+static uint64_t queue_of(const struct rate *r, const struct rate_report *p)
 {
-	uint32_t n = r->state == RATE_STARTUP ? 2 : RATE_DELAYS;
+	uint32_t n = r->state == RATE_STARTUP || p->min_rtt_ns > 30 * NS_PER_MS ? 2 : RATE_DELAYS;
 	int64_t least = INT64_MAX;
 
 	for (uint32_t i = 1; i <= n && i <= r->n_delays; i++) {
@@ -111,7 +126,7 @@ static void delay_update(struct rate *r, const struct rate_report *p)
 		r->window_end_ns = p->now_ns + BASE_WINDOW_S * NS_PER_S;
 	}
 	r->delays[r->n_delays++ % RATE_DELAYS] = owd;
-	r->queue_ns = queue_of(r);
+	r->queue_ns = queue_of(r, p);
 	r->last_owd_ns = owd;
 	r->last_us = p->newest_us;
 }
@@ -120,7 +135,7 @@ static void delay_update(struct rate *r, const struct rate_report *p)
 static bool delivery_update(struct rate *r, const struct rate_report *p, uint64_t elapsed_us,
 	double *share, uint64_t *arriving)
 {
-	uint64_t total;
+	uint64_t total, sent, target = rate_target_ns(p->min_rtt_ns);
 
 	if (!p->limited || elapsed_us * 1000 > p->rtt_ns / 2) {
 		/* The sender was idle or the path was cut: what arrived says nothing about the
@@ -138,11 +153,19 @@ static bool delivery_update(struct rate *r, const struct rate_report *p, uint64_
 	total = r->span_bytes + r->span_lost;
 	*share = total > 0 ? (double)r->span_lost / (double)total : 0;
 	*arriving = r->span_bytes * 8 * 1000000 / r->span_us;
-	if (total > 0 && !r->testing && r->span_queue_ns <= rate_target_ns(p->min_rtt_ns))
+	if (total > 0 && !r->testing && r->span_queue_ns <= target)
 		r->loss += (*share - r->loss) / 8;
 	r->recent_bps = (uint64_t)((double)r->span_bytes * 8e6 / (double)r->span_us /
 		(1 - (r->loss < 0.5 ? r->loss : 0.5)));
 	r->spans[r->n_spans++ % RATE_SPANS] = r->recent_bps;
+	sent = total * 8 * 1000000 / r->span_us;
+	if (sent > r->recent_bps)
+		sent = r->recent_bps;
+	if (r->span_queue_ns <= target / 4 && *share <= TEST_SHARE &&
+		(sent >= r->proven_bps || p->now_ns - r->proven_ns > PROVEN_S * NS_PER_S)) {
+		r->proven_bps = sent;
+		r->proven_ns = p->now_ns;
+	}
 	r->span_us = r->span_bytes = r->span_lost = r->span_queue_ns = 0;
 	return true;
 }
@@ -151,9 +174,32 @@ static uint64_t best_span(const struct rate *r)
 {
 	uint64_t best = 0;
 
-	for (uint32_t i = 0; i < RATE_SPANS && i < r->n_spans; i++)
-		best = r->spans[i] > best ? r->spans[i] : best;
+	for (uint32_t i = 1; i <= RATE_SPANS && i <= r->n_spans; i++)
+		if (r->spans[(r->n_spans - i) % RATE_SPANS] > best)
+			best = r->spans[(r->n_spans - i) % RATE_SPANS];
 	return best;
+}
+
+/* What the line gives us; from the span that is not over when there is none yet. 0: not known. */
+static double line_bps(const struct rate *r, const struct rate_report *p)
+{
+	double bps = (double)(p->bulk ? r->recent_bps : best_span(r)), lost;
+
+	if (bps > 0 || r->span_us < 1000 || r->span_us * 1000 < p->rtt_ns / 6)
+		return bps;
+	lost = (double)r->span_lost / (double)(r->span_bytes + r->span_lost + 1);
+	return (double)r->span_bytes * 8e6 / (double)r->span_us / (1 - (lost < 0.5 ? lost : 0.5));
+}
+
+/* The queue that a packet sent now will meet, when the line takes so much of ours. */
+static double queue_ahead(const struct rate *r, const struct rate_report *p, double bps)
+{
+	double sent = (double)p->flying_bytes * 8e9 / bps;
+	double gone = (double)(p->now_ns - p->sent_ns), q = (double)r->queue_ns + sent - gone;
+
+	if (p->flying_bytes == 0)
+		return (double)r->queue_ns;
+	return q > 0 ? q : 0;
 }
 
 static void set_rate(struct rate *r, double bps)
@@ -168,29 +214,77 @@ static void set_rate(struct rate *r, double bps)
 static void test_begin(struct rate *r, const struct rate_report *p, double share, uint64_t arriving)
 {
 	r->testing = true;
+	r->test_counts = false;
 	r->test_before_bps = arriving;
 	r->test_rate_bps = r->rate_bps;
 	r->test_share = share < 0.4 ? share : 0.4;
-	r->test_end_ns = p->now_ns + 3 * p->rtt_ns;
-	set_rate(r, (double)r->rate_bps * (1 - r->test_share));
+	r->test_end_ns = p->now_ns + p->rtt_ns;
+	r->test_queue_ns = r->queue_ns;
+	/* A little below, lest what is left of a loss of our own passes for the path's. */
+	set_rate(r, (double)r->rate_bps * (1 - r->test_share * 1.1));
 }
 
 static void test_end(struct rate *r, const struct rate_report *p, double share, uint64_t arriving)
 {
 	r->testing = false;
+	r->reports_lossy = 0;
 	if ((double)arriving < (double)r->test_before_bps * (1 - r->test_share / 2)) {
 		/* Less sent, less arrived: the path loses whatever the load. */
 		r->test_next_ns = p->now_ns + TEST_AGAIN_S * NS_PER_S;
 		set_rate(r, (double)r->test_rate_bps);
 		return;
 	}
+	r->state = RATE_CRUISE;
+	if (share > TEST_REST && r->rate_bps > FLOOR_BPS) {
+		/* As much arrives and some is lost still: the rest may be ours too. */
+		test_begin(r, p, share, arriving);
+		return;
+	}
 	r->loss = share;
 	r->n_spans = 0;
-	r->state = RATE_CRUISE;
 	r->ceiling_bps = (uint64_t)((double)arriving / (1 - (share < 0.5 ? share : 0.5)));
 	r->ceiling_end_ns = p->now_ns + CEILING_S * NS_PER_S;
 	r->test_next_ns = p->now_ns + 6 * p->rtt_ns;
+	r->full_ns = r->test_queue_ns;
+	r->full_end_ns = p->now_ns + PROVEN_S * NS_PER_S;
+	if (r->proven_bps > r->ceiling_bps)
+		r->proven_bps = r->ceiling_bps;
 	set_rate(r, (double)r->ceiling_bps);
+}
+
+static bool is_proven(const struct rate *r)
+{
+	return (double)r->rate_bps <= (double)r->proven_bps * 1.05;
+}
+
+/* Reports in a row that each lost much, in many places. */
+static void lossy_count(struct rate *r, const struct rate_report *p, uint64_t elapsed_us)
+{
+	uint64_t total = p->bytes + p->lost;
+
+	if (!p->limited || elapsed_us * 1000 > p->rtt_ns / 2 ||
+		(double)p->spread_lost <= TEST_SHARE * (double)total) {
+		r->reports_lossy = r->reports_spread = r->reports_bytes = 0;
+		return;
+	}
+	r->reports_lossy++;
+	r->reports_spread += p->spread_lost;
+	r->reports_bytes += total;
+}
+
+/* The rate never went through and loses much: try less, without waiting for more to show. */
+static void test_soon(struct rate *r, const struct rate_report *p, uint64_t elapsed_us)
+{
+	double share, arriving;
+
+	if (r->testing || is_proven(r) || r->reports_lossy < TEST_REPORTS || elapsed_us == 0 ||
+		r->queue_ns > rate_target_ns(p->min_rtt_ns) || p->now_ns < r->test_next_ns ||
+		r->reports_bytes < 200 * 1500)
+		return;
+	share = (double)r->reports_spread / (double)r->reports_bytes;
+	/* What is sent and arrives is taken from the rate: few packets say too little. */
+	arriving = (double)r->rate_bps * (1 - share);
+	test_begin(r, p, share, (uint64_t)arriving);
 }
 
 /* A span ended with this share of its packets lost and this rate arriving. */
@@ -202,7 +296,7 @@ static void loss_test(struct rate *r, const struct rate_report *p, double share,
 		r->lossy_since_ns = 0;
 	else if (r->lossy_since_ns == 0)
 		r->lossy_since_ns = p->now_ns;
-	if (r->testing && p->now_ns >= r->test_end_ns)
+	if (r->testing && r->test_counts)
 		test_end(r, p, share, arriving);
 	else if (!r->testing && r->lossy_since_ns != 0 && p->now_ns >= r->test_next_ns &&
 		p->now_ns - r->lossy_since_ns >= 3 * p->rtt_ns + TEST_AFTER_MS * NS_PER_MS)
@@ -238,49 +332,89 @@ static bool must_drain(const struct rate *r, const struct rate_report *p, uint64
 		r->window_min_ns > r->base_ns + (int64_t)target / 4;
 }
 
-static void over_target(struct rate *r, const struct rate_report *p, uint64_t target)
+/* What our own rate cannot have caused. */
+static bool is_foreign(const struct rate *r, const struct rate_report *p, uint64_t target)
 {
-	double excess =
-		r->queue_ns > target ? (double)(r->queue_ns - target) / (double)p->min_rtt_ns : 0;
-	double most = p->bulk ? 0.6 : 0.4, gain = p->bulk ? 1.5 : 0.4;
-	double bps = (double)(p->bulk ? r->recent_bps : best_span(r));
+	uint64_t least = target / 3 > 3 * NS_PER_MS / 2 ? target / 3 : 3 * NS_PER_MS / 2;
 
-	r->empty_since_ns = 0;
-	if (bps == 0)
-		return; /* not measured yet */
-	r->state = RATE_CRUISE;
-	lowered_watch(r, p, target);
-	excess *= gain;
-	if (must_drain(r, p, target))
-		excess += 0.1;
-	bps *= 1 - (excess < most ? excess : most);
-	/* While the own overshoot drains, do not follow the delivery rate up again. */
-	if (bps < (double)r->rate_bps || !p->bulk)
-		set_rate(r, bps);
+	return r->proven_bps != 0 && p->now_ns >= r->over_ns && r->queue_ns > least && !r->step;
 }
 
-static void under_target(struct rate *r, const struct rate_report *p, uint64_t target)
+/* Bulk beside others. true: the rate is settled. */
+static bool give_way(struct rate *r, const struct rate_report *p, uint64_t target)
 {
-	double bps = (double)best_span(r), room, calm;
+	double least = (double)r->proven_bps / 30, step;
 
-	r->lowered = false;
+	if (r->queue_ns > target / 2)
+		r->clear_ns = 0;
+	else if (r->clear_ns == 0)
+		r->clear_ns = p->now_ns;
+	if (!p->bulk) {
+		r->yielding = r->recovering = false;
+		return false;
+	}
+	if (!r->yielding && is_foreign(r, p, target)) {
+		r->yielding = true;
+		r->recovering = false;
+		r->yield_ns = p->now_ns;
+		r->yield_bps = r->recent_bps;
+		r->state = RATE_CRUISE;
+	}
+	if (r->yielding && r->clear_ns != 0 && p->now_ns - r->clear_ns >= p->rtt_ns) {
+		/* Gone as soon as we slowed down: it was ours. */
+		if (r->clear_ns - r->yield_ns < 3 * p->rtt_ns && r->yield_bps != 0)
+			r->proven_bps = r->yield_bps < r->proven_bps ? r->yield_bps : r->proven_bps;
+		r->yielding = false;
+		r->recovering = true;
+		r->n_spans = 0;
+	}
+	if (r->yielding) {
+		if ((double)r->rate_bps > least)
+			set_rate(r,
+				(double)r->rate_bps / 2 > least ? (double)r->rate_bps / 2 : least);
+		return true;
+	}
+	if (!r->recovering)
+		return false;
+	step = (double)(p->newest_us - r->report_us) * 1000 / (double)p->rtt_ns;
+	set_rate(r, (double)r->rate_bps * (1 + 0.6 * (step < 1 ? step : 1)));
+	if (r->rate_bps >= r->proven_bps || r->rate_bps == r->cap_bps) {
+		set_rate(r, (double)r->proven_bps);
+		r->recovering = false;
+	}
+	return true;
+}
+
+/* A queue is or was there: aim at the target. */
+static void cruise(struct rate *r, const struct rate_report *p, uint64_t target)
+{
+	double bps = line_bps(r, p), tau = (double)p->min_rtt_ns / 2, calm, gain;
+
 	if (r->queue_ns > target / 2 || !p->limited)
 		r->empty_since_ns = 0;
 	else if (r->empty_since_ns == 0)
 		r->empty_since_ns = p->now_ns;
-	if (r->state != RATE_CRUISE || bps == 0 || !p->limited)
+	if (r->queue_ns > target)
+		lowered_watch(r, p, target);
+	else
+		r->lowered = false;
+	if (bps == 0 || (!p->limited && r->queue_ns <= target))
 		return;
-	room = (double)(target - r->queue_ns) / (double)p->min_rtt_ns;
+	/* Growth shows a round trip later: bolder only after two. */
 	calm = r->empty_since_ns == 0 ? 0
 				      : (double)(p->now_ns - r->empty_since_ns) / (double)p->rtt_ns;
-	/* Spans reach back half a round trip and growth shows one later: bolder only after
-	 * three. */
-	if (must_drain(r, p, target)) {
-		set_rate(r, bps * 0.9);
-		return;
-	}
-	bps *= 1 + room / 2 + (calm > 3 ? (calm - 3 < 8 ? (calm - 3) / 8 : 1) : 0);
-	set_rate(r, bps);
+	if (calm > 2)
+		bps *= 1 + (calm - 2 < 4 ? (calm - 2) / 16 : 0.25);
+	if (tau < 4 * (double)NS_PER_MS)
+		tau = 4 * (double)NS_PER_MS;
+	gain = 1 + ((double)target - queue_ahead(r, p, bps)) / tau;
+	if (must_drain(r, p, target) && gain > 0.9)
+		gain = 0.9;
+	if (gain > 1.3)
+		gain = 1.3;
+	if (gain < 0.3)
+		gain = 0.3;
+	set_rate(r, bps * gain);
 	if (r->cap_bps != 0 && r->rate_bps == r->cap_bps && calm > 8)
 		r->state = RATE_CAP;
 }
@@ -296,19 +430,35 @@ static void startup(struct rate *r, const struct rate_report *p, uint64_t elapse
 uint64_t rate_report(struct rate *r, const struct rate_report *p)
 {
 	uint64_t elapsed_us = r->any ? p->newest_us - r->last_us : 0;
-	uint64_t target = rate_target_ns(p->min_rtt_ns), arriving;
+	uint64_t target = target_of(r, p), arriving;
 	double share;
 
+	r->report_us = r->any ? r->last_us : p->newest_us;
 	delay_update(r, p);
-	if (delivery_update(r, p, elapsed_us, &share, &arriving))
+	lossy_count(r, p, elapsed_us);
+	if (r->testing && !r->test_counts && p->now_ns >= r->test_end_ns) {
+		r->test_counts = true; /* from here on reports are of what was sent since */
+		r->span_us = r->span_bytes = r->span_lost = r->span_queue_ns = 0;
+	} else if (delivery_update(r, p, elapsed_us, &share, &arriving)) {
 		loss_test(r, p, share, arriving);
+	}
+	test_soon(r, p, elapsed_us);
 	if (r->testing)
 		return r->rate_bps;
-	if (r->queue_ns > (r->state == RATE_STARTUP ? target / 2 : target))
-		over_target(r, p, target);
-	else if (r->state == RATE_STARTUP)
-		startup(r, p, elapsed_us);
-	else
-		under_target(r, p, target);
+	if (!give_way(r, p, target)) {
+		if (r->queue_ns > (r->state == RATE_STARTUP ? target / 2 : target) &&
+			line_bps(r, p) > 0)
+			r->state = RATE_CRUISE;
+		if (r->state == RATE_CRUISE)
+			cruise(r, p, target);
+		else if (r->state == RATE_STARTUP)
+			startup(r, p, elapsed_us);
+	}
+	/* A little less than proven, which is a measurement. */
+	if (p->urgent && is_foreign(r, p, target) &&
+		(double)r->rate_bps < URGENT_SHARE * (double)r->proven_bps)
+		set_rate(r, URGENT_SHARE * (double)r->proven_bps);
+	if (!is_proven(r))
+		r->over_ns = p->now_ns + 2 * p->rtt_ns;
 	return r->rate_bps;
 }

@@ -15,18 +15,24 @@
  *
  *   CAP      there is a cap and no queue was seen: send at the cap.
  *   STARTUP  no cap: double every round trip until a queue answers.
- *   CRUISE   delivery rate x (1 + k (target - queue) / RTT): a small standing queue keeps the
- *            line busy without overflowing it. The longer the queue stays empty the bolder the
- *            growth, up to doubling.
+ *   CRUISE   delivery rate x (1 + (target - queue) / (RTT / 2)): a small standing queue keeps the
+ *            line busy without overflowing it. The queue meant is the one that a packet sent now
+ *            will meet: what was seen, and what was sent since beyond what the line takes. So a
+ *            start at a cap above the line drains at once and does not swing. When the queue stays
+ *            empty growth gets bolder, up to a quarter a round trip.
  *
  * A queue too shallow to be seen loses instead. High loss is therefore put to the test: a little
- * less is sent for three round trips. If as much arrives as before, the loss was our own and the
- * rate stays there for a while; if less arrives, it was the path's and the rate comes back.
+ * less is sent for a round trip and a half. If as much arrives as before, the loss was our own and
+ * the rate stays there for a while; if less arrives, it was the path's and the rate comes back. The
+ * test comes soon at a rate that never went through without loss, late at one that did. A burst
+ * counts little: it loses many packets in few places.
  *
- * A queue that does not react to less load is not ours. Other classes than bulk then take its delay
- * for the path's and go on at their share; bulk keeps giving way, as long as the delay did not step
- * up at once and stay flat, which is a path change. The base delay expires. Rates are line bits/s,
- * times ns; one worker.
+ * A rate at which no queue was seen is proven. A queue that appears while no more was sent is
+ * somebody else's. Bulk then gives up all but a thirtieth of its rate until the queue is gone, and
+ * comes back fast; should the queue go at once it was ours after all, and the line is slower than
+ * was proven. Urgent keeps its rate. Normal follows what the line delivers, and if the queue does
+ * not react to less load, takes its delay for the path's. A delay that steps up and stays flat is a
+ * path change. The base delay expires. Rates are line bits/s, times ns; one worker.
  */
 
 enum rate_state {
@@ -35,7 +41,7 @@ enum rate_state {
 	RATE_CRUISE,
 };
 
-enum { RATE_SPANS = 16, RATE_DELAYS = 4 };
+enum { RATE_SPANS = 8, RATE_DELAYS = 4 };
 
 struct rate {
 	uint64_t cap_bps;  /* 0: unknown */
@@ -48,6 +54,7 @@ struct rate {
 	int64_t window_min_ns; /* of the current expiry window */
 	uint64_t window_end_ns;
 	int64_t last_owd_ns;
+	uint64_t report_us;          /* the same of the report before */
 	uint64_t last_us;            /* receive time of the newest packet of the last report */
 	int64_t delays[RATE_DELAYS]; /* of the last reports: a host that slept is no queue */
 	uint32_t n_delays;
@@ -66,8 +73,15 @@ struct rate {
 	uint64_t span_queue_ns; /* most queue seen in the span */
 	double loss;         /* share lost behind the bottleneck: measured while it had no queue */
 	uint64_t recent_bps; /* last span */
-	uint64_t spans[RATE_SPANS]; /* ring of the last spans, about eight round trips */
+	uint64_t spans[RATE_SPANS]; /* ring of the last spans, about four round trips */
 	uint32_t n_spans;
+
+	/* Somebody else's queue. */
+	uint64_t proven_bps, proven_ns; /* went through without a queue; seen last */
+	uint64_t over_ns;               /* until then a queue may be of our own excess */
+	bool yielding, recovering;      /* bulk gives way; takes it back */
+	uint64_t yield_ns, yield_bps;   /* since when; delivered before */
+	uint64_t clear_ns;              /* no queue is seen since; 0: one is */
 
 	uint64_t empty_since_ns; /* the queue is well under the target since; 0: it is not */
 
@@ -77,17 +91,24 @@ struct rate {
 	double test_share;
 	uint64_t lossy_since_ns; /* every span since lost more than a test asks for; 0: not so */
 	uint64_t test_end_ns, test_next_ns;
+	uint64_t reports_lossy, reports_spread, reports_bytes; /* reports in a row that lost much */
+	uint64_t test_queue_ns;                                /* seen when the test began */
+	uint64_t full_ns, full_end_ns; /* the queue overflowed with so much in it; in force until */
+	bool test_counts;              /* the lower rate shows in the reports by now */
 	uint64_t ceiling_bps, ceiling_end_ns; /* found by a test, in force until; 0: none */
 };
 
 struct rate_report {
 	uint64_t now_ns;
-	uint64_t sent_ns;     /* when the newest packet left */
-	uint64_t newest_us;   /* when it came, on the receiver's clock */
-	uint64_t bytes, lost; /* line bytes newly known to have arrived, to be lost */
+	uint64_t sent_ns;      /* when the newest packet left */
+	uint64_t newest_us;    /* when it came, on the receiver's clock */
+	uint64_t bytes, lost;  /* line bytes newly known to have arrived, to be lost */
+	uint64_t spread_lost;  /* the same without all but the first packets of each gap */
+	uint64_t flying_bytes; /* line bytes sent after the newest packet; 0: not known */
 	uint64_t rtt_ns, min_rtt_ns;
 	bool limited; /* the rate was what held the sender back */
 	bool bulk;    /* only bulk transfers are live */
+	bool urgent;  /* the first in turn is urgent */
 };
 
 void rate_init(struct rate *r, uint64_t cap_bps);

@@ -24,8 +24,6 @@ static void check_same(struct plan *p)
 	sim_run(p, &light);
 	assert_string_equal(whole.error, "");
 	assert_true(whole.ok && light.ok);
-	/* How often a peer that lies finds something to lie about depends on the bytes it sees. */
-	whole.figures[SIM_attacks] = light.figures[SIM_attacks] = 0;
 	assert_memory_equal(whole.figures, light.figures, sizeof(whole.figures));
 	assert_memory_equal(whole.counters, light.counters, sizeof(whole.counters));
 }
@@ -37,6 +35,7 @@ static void the_protocol_does_not_notice(void **state)
 		struct plan p;
 
 		plan_random(&p, seed);
+		p.world.attack = 0; /* what comes of tampering depends on the bytes */
 		check_same(&p);
 	}
 }
