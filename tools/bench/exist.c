@@ -195,6 +195,8 @@ int exist_run(const struct bench_options *o, int cpu, struct result *r)
 		result_add(r, "cpu_share", share);
 	}
 	index_reader_unregister();
+	if (ret == 0)
+		ret = exist_socket_run(o, x, r);
 out:
 	rtehash_destroy(h);
 	host_region_put(region, region_bytes);

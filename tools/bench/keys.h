@@ -32,5 +32,8 @@ double keys_line_ceiling(const uint8_t *region, size_t len, double seconds);
 
 /** 0 or -errno. */
 int exist_run(const struct bench_options *o, int cpu, struct result *r);
+struct index;
+/** The part of exist_run() that goes over the socket; adds keys to the index. */
+int exist_socket_run(const struct bench_options *o, struct index *x, struct result *r);
 int index_run(const struct bench_options *o, int cpu, struct result *r);
 int diff_run(const struct bench_options *o, struct result *r);
