@@ -96,6 +96,42 @@ count_seeds "$work/tampered" "${tampered[*]}"
 check "replayed, forged and tampered packets were tried and changed nothing" \
 	"(all(r['attacks'] > 300 for r in runs), 'at least %d a seed' % summary['attacks']['min'])" "$work/tampered"
 
+# hard NAME EXPRESSION OPTION..: 100 seeds over a path that misbehaves in one way.
+hard() {
+	local name=$1 expr=$2
+	local args=(--rate-gbps 0.2 --rtt-ms 20 --mib 4 --light --seeds 100 "${@:3}" --json)
+	"$sim" "${args[@]}" --counters >"$work/hard" 2>"$work/err"
+	count_seeds "$work/hard" "${args[*]}"
+	check "$name" "$expr" "$work/hard"
+}
+
+# Round trips beyond the ideal and beyond the time without any path; nothing is said on seeds that failed.
+within='(summary["extra_rtt"]["max"] <= %s, "%.2f RTT, spurious %.4f" % (summary["extra_rtt"]["max"], summary["spurious_repair"]["max"]))'
+hard "half of the feedback lost costs at most 8 RTT" "${within//%s/8}" --loss 0.01 --fb-loss 0.5
+hard "feedback lost in bursts of 64 costs at most 8 RTT" "${within//%s/8}" --loss 0.01 --fb-ge 0.3,64
+back='(summary["recovery_rtt"]["max"] <= 3 and summary["extra_rtt"]["max"] <= %s + 3, "back in %.2f RTT" % summary["recovery_rtt"]["max"])'
+hard "a silence of 1 s, both ways" "${back//%s/50}" --loss 0.005 --cut 60,1000
+hard "a silence of 30 s, both ways" "${back//%s/1500}" --loss 0.005 --cut 60,30000
+hard "a silence of 1 s of the data" "${back//%s/50}" --loss 0.005 --cut 60,1000 --fb-cut 1e6,1
+hard "a silence of 30 s of the data" "${back//%s/1500}" --loss 0.005 --cut 60,30000 --fb-cut 1e6,1
+hard "a silence of 1 s of the feedback" "${within//%s/53}" --loss 0.005 --fb-cut 60,1000
+hard "a silence of 30 s of the feedback" "${within//%s/1503}" --loss 0.005 --fb-cut 60,30000
+hard "a path three times as long: no packet is taken for lost that was not" \
+	'(summary["spurious_repair"]["max"] == 0 and summary["extra_rtt"]["max"] <= 4, "%.2f RTT" % summary["extra_rtt"]["max"])' \
+	--loss 0.005 --rtt-step 60,60
+hard "a path a quarter as long overtakes what is under way" \
+	'(summary["spurious_repair"]["max"] <= 0.04 and summary["extra_rtt"]["max"] <= 2, "spurious %.4f" % summary["spurious_repair"]["max"])' \
+	--loss 0.005 --rtt-step 60,5
+hard "other paths again and again, and reordering" \
+	'(summary["spurious_repair"]["max"] <= 0.02 and summary["extra_rtt"]["max"] <= 3, "spurious %.4f" % summary["spurious_repair"]["max"])' \
+	--rtt-step 60,10 --rtt-step 90,20 --rtt-step 120,10 --reorder 0.25,5
+hard "copies of a tenth of the packets: nothing is repaired" \
+	'(summary["repair_rounds"]["max"] == 0 and summary["spurious_repair"]["max"] == 0, "%d repairs" % summary["repair_rounds"]["max"])' \
+	--dup 0.1
+hard "a hundredth corrupted is a hundredth lost" \
+	'(summary["extra_rtt"]["max"] <= 1.1 and all(r["sink"]["rx_auth"] > 5 for r in runs), "%.2f RTT" % summary["extra_rtt"]["max"])' \
+	--corrupt 0.01
+
 cross=(--rate-gbps 0.2 --rtt-ms 20 --cap-gbps 0.1 --mib 100 --cross cubic:2000,4000 --json)
 "$sim" "${cross[@]}" --csv "$work/csv" --plot "$work/svg" >"$work/cross" 2>"$work/err"
 count_seeds "$work/cross" "${cross[*]}"
