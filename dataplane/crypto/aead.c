@@ -6,6 +6,8 @@
 #include <openssl/crypto.h>
 #include <pthread.h>
 
+#include <string.h>
+
 static pthread_once_t default_once = PTHREAD_ONCE_INIT;
 static const struct aead_ops *default_ops;
 
@@ -22,6 +24,13 @@ const struct aead_ops *aead_default(void)
 {
 	pthread_once(&default_once, choose_default);
 	return default_ops;
+}
+
+const struct aead_ops *aead_by_name(const char *name)
+{
+	if (strcmp(name, aead_ipsec_mb.name) == 0)
+		return &aead_ipsec_mb;
+	return strcmp(name, aead_openssl.name) == 0 ? &aead_openssl : NULL;
 }
 
 void aead_fini(struct aead *a)

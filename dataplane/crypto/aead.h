@@ -69,6 +69,9 @@ static inline int aead_init(struct aead *a, const struct aead_ops *ops, const ui
 	return ops->init(a, key);
 }
 
+/** "ipsec-mb" or "openssl"; NULL: no such backend here. It may still not work on this CPU. */
+const struct aead_ops *aead_by_name(const char *name);
+
 /** Wipes the key. Safe on a zeroed aead. */
 void aead_fini(struct aead *a);
 

@@ -198,6 +198,9 @@ static void default_backend_is_decided_once(void **state)
 	(void)state;
 	assert_non_null(aead_default());
 	assert_ptr_equal(aead_default(), aead_default());
+	assert_ptr_equal(aead_by_name("ipsec-mb"), &aead_ipsec_mb);
+	assert_ptr_equal(aead_by_name("openssl"), &aead_openssl);
+	assert_null(aead_by_name("rot13"));
 }
 
 int main(void)

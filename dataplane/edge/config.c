@@ -328,11 +328,12 @@ static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_conf
 	memory = parse_bytes(ck, "eal.memory", r->eal.memory) >> 20;
 	if (memory < 64 || memory > (1 << 20))
 		fail(ck, "eal.memory", "eal.memory: 64M to 1T");
+	cfg->devices[0] = cfg->port.device;
 	cfg->eal = (struct eal_config){ .program = "strait-edge",
 		.hugepages = r->eal.hugepages,
 		.memory_mb = (unsigned int)memory,
-		.devices = &cfg->port.device,
-		.device_count = 1,
+		.devices = cfg->devices,
+		.device_count = cfg->devices[1] != NULL ? 2 : 1,
 		.telemetry = r->eal.telemetry,
 		.log_level = r->eal.log_level };
 	cfg->pin = r->worker.cpu != NULL;
@@ -491,6 +492,20 @@ static void check_debug(struct check *ck, struct edge_config *cfg, struct raw_de
 			"debug.capture_dir: captures are started through debug.socket; add it");
 }
 
+static void check_crypto(struct check *ck, struct edge_config *cfg, const char *name)
+{
+	const size_t prefix = strlen(EDGE_CRYPTODEV_PREFIX);
+
+	cfg->crypto = name;
+	if (ck->ret < 0 || name == NULL || aead_by_name(name) != NULL)
+		return;
+	if (strncmp(name, EDGE_CRYPTODEV_PREFIX, prefix) != 0 || name[prefix] == '\0')
+		fail(ck, "crypto", "crypto: \"%s\" is not ipsec-mb, openssl or cryptodev:DEVICE",
+			name);
+	else
+		cfg->devices[1] = name + prefix; /* the EAL looks for its address, if it is one */
+}
+
 int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_t err_len)
 {
 	struct check ck = { .path = path, .err = err, .err_len = err_len };
@@ -511,6 +526,7 @@ int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_
 	if (ck.ret == 0)
 		log_set_level(level);
 	check_names(&ck, cfg, r);
+	check_crypto(&ck, cfg, r->crypto);
 	check_port(&ck, cfg, &r->port);
 	check_eal(&ck, cfg, r);
 	check_control(&ck, cfg, r);

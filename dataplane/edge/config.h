@@ -21,6 +21,9 @@
 
 #define EDGE_VERSION "0.1.0"
 
+/* Of the key crypto: what follows is the device. */
+#define EDGE_CRYPTODEV_PREFIX "cryptodev:"
+
 enum {
 	EDGE_POOLS_MAX = 16,
 	EDGE_CAPS_MAX = 256,
@@ -49,6 +52,10 @@ struct edge_config {
 	const char *listen, *advertise; /* advertise NULL: listen */
 	const char *master;
 	struct rpc_tls_config tls;
+
+	/* Backend of the packet cipher: ipsec-mb, openssl or cryptodev:<device>; NULL: the best. */
+	const char *crypto;
+	const char *devices[2]; /* the port's, and a crypto device or NULL: for the EAL */
 
 	uint64_t cap_bps, total_cap_bps; /* of a link; of all together */
 	struct peer_cap caps[EDGE_CAPS_MAX];

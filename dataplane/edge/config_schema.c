@@ -121,6 +121,7 @@ static const struct cyaml_schema_field fields[] = {
 	TEXT(struct raw_config, edge),
 	TEXT(struct raw_config, state_dir),
 	TEXT_OPT(struct raw_config, log_level),
+	TEXT_OPT(struct raw_config, crypto),
 	CYAML_FIELD_SEQUENCE("pools", CYAML_FLAG_POINTER, struct raw_config, pools, &pool_schema, 1,
 		EDGE_POOLS_MAX),
 	MAP(struct raw_config, port, port_fields),

@@ -64,7 +64,7 @@ struct raw_debug {
 };
 
 struct raw_config {
-	char *site, *edge, *state_dir, *log_level, *cap, *total_cap;
+	char *site, *edge, *state_dir, *log_level, *crypto, *cap, *total_cap;
 	bool insecure_loopback;
 	struct raw_pool *pools;
 	uint32_t pools_count;

@@ -210,6 +210,8 @@ static void errors_name_the_line_and_what_to_do(void **state)
 		{ "127.0.0.1:7400", "127.0.0.1:0", 14, "host:port" },
 		{ "insecure_loopback: true", "tls: {ca: DIR/ca.pem}", 15, "pki init" },
 		{ "cap: 1Gbit", "cap: fast", 17, "fast" },
+		{ "cap: 1Gbit", "cap: 1G\ncrypto: rot13", 18, "rot13" },
+		{ "cap: 1Gbit", "cap: 1G\ncrypto: \"cryptodev:\"", 18, "cryptodev" },
 		{ "site: beta", "site: B", 19, "\"B\"" },
 		{ "bytes: 8M", "bytes: 8", 21, "1M" },
 		{ "cap: 1Gbit", "cap: 1G\ndebug: {socket: s}", 18, "must begin with /" },

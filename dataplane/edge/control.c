@@ -305,6 +305,7 @@ static int create_peers(struct control *c, char *err, size_t err_len)
 		.scratch_slots = cfg->scratch_slots,
 		.row_slots = cfg->row_slots,
 		.listen = cfg->listen,
+		.aead = c->parts.aead,
 		.keylog = c->keylog };
 
 	memcpy(pc.boot_id, c->boot_id, sizeof(pc.boot_id));

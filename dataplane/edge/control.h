@@ -29,7 +29,8 @@ struct control_parts {
 	struct rpc_tls *tls;
 	struct worker *worker;
 	struct port *port;
-	struct pool **pools; /* as cfg->pools */
+	struct pool **pools;         /* as cfg->pools */
+	const struct aead_ops *aead; /* NULL: the best */
 };
 
 /** Listens, connects to the master with the first turn. NULL, with the reason in err. */

@@ -3,6 +3,7 @@
 #include "control/base/log.h"
 #include "control/base/notify.h"
 #include "control/base/signals.h"
+#include "dataplane/edge/aead_cryptodev.h"
 #include "dataplane/edge/config.h"
 #include "dataplane/edge/control.h"
 #include "dataplane/edge/eal.h"
@@ -178,6 +179,23 @@ static int run_loop(struct event_base *base, struct control *control)
 	return EXIT_SUCCESS;
 }
 
+/* The backend with this name, which works on this machine, or NULL. */
+static const struct aead_ops *open_crypto(const char *name, char *err, size_t err_len)
+{
+	static const uint8_t key[STRAIT_KEY_BYTES];
+	const struct aead_ops *ops = aead_by_name(name);
+	struct aead a = { 0 };
+
+	if (ops == NULL)
+		return aead_cryptodev_start(name + strlen(EDGE_CRYPTODEV_PREFIX), err, err_len);
+	if (aead_init(&a, ops, key) < 0) {
+		snprintf(err, err_len, "%s does not work on this CPU: leave crypto out", name);
+		return NULL;
+	}
+	aead_fini(&a);
+	return ops;
+}
+
 /* Everything from the EAL up, and down again in mirror order. */
 static int run(struct edge_config *cfg, struct rpc_tls *tls)
 {
@@ -195,6 +213,13 @@ static int run(struct edge_config *cfg, struct rpc_tls *tls)
 	if (eal_start(&cfg->eal, err, sizeof(err)) < 0) {
 		log_error("main", "eal: %s", err);
 		return EXIT_FAILURE;
+	}
+	if (cfg->crypto != NULL) {
+		parts.aead = open_crypto(cfg->crypto, err, sizeof(err));
+		if (parts.aead == NULL) {
+			log_error("main", "crypto: %s", err);
+			goto stop_eal;
+		}
 	}
 	parts.port = worker.port = port_create(&cfg->port, err, sizeof(err));
 	if (parts.port == NULL) {
@@ -245,6 +270,7 @@ destroy_worker:
 destroy_port:
 	port_destroy(parts.port);
 stop_eal:
+	aead_cryptodev_stop();
 	eal_stop();
 	if (tls != NULL)
 		rpc_tls_destroy(tls);

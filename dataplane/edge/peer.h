@@ -56,6 +56,7 @@ struct peers_config {
 	struct session_credit credit[STRAIT_CLASS_COUNT];               /* what peers may send us */
 	uint32_t log_packets, window_packets, scratch_slots, row_slots; /* 0: session.h's */
 	const char *listen;                                             /* host:port */
+	const struct aead_ops *aead;                                    /* NULL: the best */
 	struct keylog *keylog;                                          /* NULL: none */
 };
 

@@ -135,7 +135,7 @@ static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, st
 	s->remote = *rpc_peer(c);
 	s->cap_bps = p != NULL ? peer_cap(p) : peers_cap(ps, s->remote.site);
 	cfg.direction = p != NULL ? STRAIT_DIR_INITIATOR : STRAIT_DIR_RESPONDER;
-	cfg.aead = aead_default();
+	cfg.aead = ps->cfg.aead != NULL ? ps->cfg.aead : aead_default();
 	cfg.cap_bps = s->cap_bps;
 	cfg.loss_prior = -1;
 	cfg.symbol_bytes = ps->cfg.symbol_bytes;
