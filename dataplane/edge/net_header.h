@@ -40,8 +40,8 @@ void net_header_init(struct net_header *h, const struct net_flow *flow,
 void net_header_set_mac(struct net_header *h, const uint8_t dst_mac[NET_MAC_BYTES]);
 
 /**
- * Write the headers before a payload: frame + h->len holds payload_len bytes already. payload_len <=
- * 65507. Returns the frame's length.
+ * Write the headers before a payload: frame + h->len holds payload_len bytes already.
+ * payload_len <= 65507. Returns the frame's length.
  */
 size_t net_header_write(const struct net_header *h, uint8_t *frame, size_t payload_len,
 	enum net_udp_checksum checksum);

@@ -4,8 +4,8 @@
 #include "dataplane/edge/net_frame.h"
 
 /*
- * ICMP echo (RFC 792, RFC 4443): a request becomes its reply in place, so no buffer is needed. It goes back
- * to the MAC it came from: no ARP, and a router that sent it will know the way.
+ * ICMP echo (RFC 792, RFC 4443): a request becomes its reply in place, so no buffer is needed. It
+ * goes back to the MAC it came from: no ARP, and a router that sent it will know the way.
  */
 
 /**

@@ -184,7 +184,7 @@ static void rounds_judge(struct mtu *m, const struct mtu_times *t)
 	}
 }
 
-/* Where nothing is in doubt yet, one round at a time; where nothing is answered, fewer and fewer. */
+/* While nothing is in doubt, one round at a time; while nothing is answered, fewer and fewer. */
 static uint64_t round_interval(const struct mtu *m, const struct mtu_times *t)
 {
 	uint64_t ns = m->misses == 0 && !m->by_data ? t->rto : t->rtt / ROUND_SHARE;

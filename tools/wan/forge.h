@@ -5,7 +5,8 @@
  * Frame parsing and forged packets. A forged packet is a copy of a passing Strait data packet
  * (IPv4 or IPv6, UDP, version 1, type DATA) that only the AEAD check can tell from a good one:
  * addresses, ports, session and a plausible packet number are kept, the UDP checksum is set to 0
- * ("not used", RFC 768), over IPv6 to what it has to be. Pure: bytes in, bytes out, randomness from the caller.
+ * ("not used", RFC 768), over IPv6 to what it has to be. Pure: bytes in, bytes out, randomness from
+ * the caller.
  */
 
 #include "tools/link/prng.h"
