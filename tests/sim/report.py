@@ -8,10 +8,14 @@ each), and what was measured at the worst of them. Run it with `make sim-report`
   --share F      that share of the seeds, at least 3, but all where a row asks for 3,000
   --only WORD    only groups whose name has the word; written only with --out
   --out DIR      write there instead of doc/
-The whole takes about 20 minutes on two idle cores.
+  --fresh        measure again what build/sim-report/ holds
+Points already measured by the same program are taken from there, so an interrupted report goes on
+where it was. Seeds run with --light, which changes no packet and no figure (light_test.c); the whole
+takes about 25 minutes on two idle cores.
 """
 import argparse
 import datetime
+import hashlib
 import json
 import math
 import os
@@ -35,8 +39,8 @@ class Point:
         at = self.args.split()
         return float(at[at.index(name) + 1])
 
-    def command(self):
-        return f"strait-sim {self.args} --seeds {self.seeds} --with-oracle --json"
+    def options(self):
+        return [*self.args.split(), "--seeds", str(self.seeds), "--with-oracle", "--light", "--json"]
 
     def column(self, field):
         return sorted(r[field] for r in self.runs if r.get(field) is not None)
@@ -125,13 +129,14 @@ def groups():
     yield Group(
         "unknown", "the same with the cap unknown, 1000 BDP", ">= 0.97",
         [Want("efficiency", "p50", ">=", 0.97)],
-        [Point(f"{r} ms, {percent(p)}", order(1, r, 1000, f" --loss {p:g} --cap-gbps 0"), n)
-         for r, n in ((10, 10), (50, 2)) for p in (0, 0.001, 0.01, 0.05)])
+        [Point(f"{g:g} Gbit/s, {r} ms, {percent(p)}",
+               order(g, r, 1000, f" --loss {p:g} --cap-gbps 0"), 30)
+         for g, r in ((1, 10), (0.2, 50), (0.1, 100), (0.1, 200)) for p in (0, 0.01, 0.05)])
     yield Group(
         "cap1.5", "the same with cap 1.5 x link", ">= 0.95 with queueing delay bounded",
         [Want("efficiency", "p50", ">=", 0.95),
          Want("queue_delay_ms_p95", "max", "<=", lambda p: ms(p) / 2, 1, 2)],
-        [Point(f"{r} ms, {percent(p)}", order(1, r, 50, f" --loss {p:g} --cap-gbps 1.5"), 10)
+        [Point(f"{r} ms, {percent(p)}", order(1, r, 50, f" --loss {p:g} --cap-gbps 1.5"), 30)
          for r in RTTS for p in (0, 0.01, 0.05)],
         "Bounded is read as: 95 of 100 packets wait less than half an RTT, where the queue holds "
         "one BDP.")
@@ -143,7 +148,7 @@ def groups():
          Want("queue_loss", "max", "<=", 0.02, 100, 3),
          Want("overhead", "max", "<=", 0.125, 100, 2)],
         [Point(f"{r} ms, {c}, {q} BDP",
-               order(0.2, r, 50, f" --cap-gbps 0.3 --class {c} --queue-bdp {q}"), 5)
+               order(0.2, r, 50, f" --cap-gbps 0.3 --class {c} --queue-bdp {q}"), 30)
          for r in (20, 100) for c in ("normal", "urgent") for q in (0.02, 0.05, 0.2)])
     yield Group(
         "bursts", "efficiency under bursts (GE 0.1 to 2 %, mean 8 to 64), 50 BDP",
@@ -164,13 +169,16 @@ def groups():
         [Want("extra_rtt", "p50", "<=", 0.15), Want("extra_rtt", "p999", "<=", 1.1)],
         [Point(f"{r} ms, {percent(p)}, {m} MiB",
                f"--rate-gbps 1 --rtt-ms {r} --mib {m} --loss {p:g}", 3000)
-         for r, m, losses in ((10, 8, LOSSES[:5]), (100, 16, (0.01, 0.02))) for p in losses])
+         for r, m, losses in ((10, 8, LOSSES[:5]), (100, 4, (0.01, 0.02)), (100, 16, (0.01, 0.02)))
+         for p in losses],
+        "8 MiB at 10 ms are 6.7 BDP; 16 and 4 MiB at 100 ms are 1.3 and 0.3: when the first report comes "
+        "most or all is sent, and the loss was assumed to be 1 %.")
     yield Group(
         "completion5", "completion beyond ideal, 5 % (3,000 seeds)",
         "p50 <= 0.15 RTT, p99.9 <= 2.1 RTT",
         [Want("extra_rtt", "p50", "<=", 0.15), Want("extra_rtt", "p999", "<=", 2.1)],
         [Point(f"{r} ms, 5 %, {m} MiB", f"--rate-gbps 1 --rtt-ms {r} --mib {m} --loss 0.05", 3000)
-         for r, m in ((10, 8), (100, 16))])
+         for r, m in ((10, 8), (100, 4), (100, 16))])
     yield Group(
         "urgent", "urgent 1 MiB, 1 % loss (3,000 seeds)",
         "<= 1e-3 need a repair round, <= 12.5 % overhead",
@@ -180,38 +188,54 @@ def groups():
                3000) for g, r in ((1, 50), (1, 100), (10, 100))],
         "`repaired` is the share of orders with a block that needed repair after its planned "
         "symbols.")
-    for s, bdp in ((1, 80), (30, 80)):
+    for length in (1, 30):
         yield Group(
-            f"blackout{s}", f"{s} s blackout", "95 % goodput again within 3 RTT, no order lost",
+            f"blackout{length}", f"{length} s blackout",
+            "95 % goodput again within 3 RTT, no order lost",
             [Want("recovery_rtt", "max", "<=", 3, 1, 3)],
             [Point(f"{r} ms, {percent(p)}",
-                   order(1, r, bdp, f" --loss {p:g} --cut {20 * r},{s * 1000}"), 10)
-             for r in (10, 50, 100, 200) for p in (0, 0.01)])
+                   order(1, r, 40, f" --loss {p:g} --cut {10 * r},{length * 1000}"), 30)
+             for r in RTTS for p in (0, 0.01, 0.05)])
     yield Group(
         "yield", "bulk beside a CUBIC flow (cap = link)",
         ">= 90 % given up within 1 s, taken back within 2 s",
         [Want("given_up", "min", ">=", 0.9), Want("given_up_ms", "max", "<=", 1000, 1, 0),
          Want("taken_back_ms", "max", "<=", 2000, 1, 0)],
-        [Point(f"{r} ms", f"--rate-gbps 1 --rtt-ms {r} --class bulk --mib {m} --cross cubic:2000,5000",
-               5) for r, m in ((10, 1500), (50, 1500), (100, 1800))],
+        [Point(f"{r} ms", f"--rate-gbps 1 --rtt-ms {r} --class bulk --mib {m} --cross cubic:2000,3000",
+               30) for r, m in ((10, 750), (50, 800), (100, 900))],
         "From 1 s after the flow's start until its end the source gives up the share `given_up` of "
         "its earlier rate.")
     yield Group(
         "stay", "urgent beside a CUBIC flow (cap = link)", "does not yield: gives up <= 10 %",
         [Want("given_up", "max", "<=", 0.1)],
-        [Point(f"{r} ms", f"--rate-gbps 1 --rtt-ms {r} --class urgent --mib 1000 "
-               "--cross cubic:2000,4000", 5) for r in (10, 50)])
+        [Point(f"{r} ms", f"--rate-gbps 1 --rtt-ms {r} --class urgent --mib 700 "
+               "--cross cubic:2000,3000", 30) for r in (10, 50, 100)])
+    steps = "".join(f" --rtt-step {at},{rtt}" for at, rtt in
+                    ((700, 65), (1400, 50), (2100, 35), (2800, 50), (3500, 65), (4200, 35)))
     yield Group(
-        "spot", "spot checks: 10 and 100 Gbit/s, 0.1 Gbit/s at 600 ms, 0.05 ms, jumbo frames, half "
-        "of the feedback lost; 50 BDP, 1 % loss", "median >= 0.985",
+        "steps", "the round trip of 50 ms steps by 30 % every 0.7 s, 100 BDP", "median >= 0.97",
+        [Want("efficiency", "p50", ">=", 0.97), Want("spurious_repair", "max", "<=", 0.005, 100, 3)],
+        [Point(f"{percent(p)}, cap {c:g} x link", order(1, 50, 100, f" --loss {p:g} --cap-gbps {c}")
+               + steps, 30) for p in (0, 0.01) for c in (1, 1.5)])
+    yield Group(
+        "back", "feedback that fares worse: half of it lost, in bursts too, a line of a hundredth; 50 "
+        "BDP, 1 % loss of data", "median >= 0.985",
+        [Want("efficiency", "p50", ">=", 0.985), Want("efficiency", "min", ">=", 0.96)],
+        [Point(f"{r} ms, {name}", order(1, r, 50, f" --loss 0.01 {args}"), 30)
+         for r in (10, 100)
+         for name, args in (("50 % lost", "--fb-loss 0.5"), ("30 % lost in bursts of 500",
+                            "--fb-loss 0 --fb-ge 0.3,500"), ("1/100 of the rate", "--fb-rate-gbps 0.01"))])
+    yield Group(
+        "spot", "spot checks: 0.1 to 400 Gbit/s, 0.05 to 600 ms, jumbo frames; 50 BDP or more, 1 % loss",
+        "median >= 0.985",
         [Want("efficiency", "p50", ">=", 0.985)],
-        [Point("10 Gbit/s, 50 ms", order(10, 50, 50, " --loss 0.01"), 2),
-         Point("10 Gbit/s, 0.05 ms, 500 BDP", order(10, 0.05, 500, " --loss 0.01"), 10),
-         Point("100 Gbit/s, 10 ms", order(100, 10, 50, " --loss 0.01"), 2),
-         Point("0.1 Gbit/s, 600 ms", order(0.1, 600, 50, " --loss 0.01"), 4),
-         Point("1 Gbit/s, 50 ms, MTU 9000", order(1, 50, 50, " --loss 0.01 --mtu 9000"), 10),
-         Point("1 Gbit/s, 50 ms, feedback loses 50 %",
-               order(1, 50, 50, " --loss 0.01 --fb-loss 0.5"), 10)])
+        [Point("10 Gbit/s, 20 ms", order(10, 20, 50, " --loss 0.01"), 30),
+         Point("10 Gbit/s, 0.05 ms, 500 BDP", order(10, 0.05, 500, " --loss 0.01"), 30),
+         Point("100 Gbit/s, 2 ms", order(100, 2, 50, " --loss 0.01"), 30),
+         Point("400 Gbit/s, 0.5 ms", order(400, 0.5, 50, " --loss 0.01"), 30),
+         Point("0.1 Gbit/s, 600 ms", order(0.1, 600, 50, " --loss 0.01"), 30),
+         Point("0.1 Gbit/s, 0.05 ms, 20000 BDP", order(0.1, 0.05, 20000, " --loss 0.01"), 30),
+         Point("1 Gbit/s, 50 ms, MTU 9000", order(1, 50, 50, " --loss 0.01 --mtu 9000"), 30)])
 
 
 PICTURES = (
@@ -238,25 +262,43 @@ def derive(point, clean):
             r["clean_ratio"] = r["efficiency"] / base if base else None
 
 
-def measure(sim, todo, clean):
+def runs_of(sim, program, p, fresh):
+    """The runs of a point; the second: they were measured now."""
+    name = hashlib.sha256(" ".join([program, *p.options()]).encode()).hexdigest()[:24]
+    path = os.path.join(os.path.dirname(os.path.dirname(sim)), "sim-report", name)
+    if os.path.exists(path) and not fresh:
+        with open(path, encoding="utf-8") as f:
+            return [json.loads(line) for line in f], False
+    out = subprocess.run([sim, *p.options()], capture_output=True, text=True, check=False)
+    rows = [json.loads(line) for line in out.stdout.splitlines()]
+    runs = [r for r in rows if "seed" in r]
+    if len(runs) == p.seeds and len(rows) > len(runs):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".part", "w", encoding="utf-8") as f:
+            f.writelines(json.dumps(r) + "\n" for r in runs)
+        os.rename(path + ".part", path)
+    return runs, True
+
+
+def measure(sim, todo, clean, fresh):
     done = {}
+    with open(sim, "rb") as f:
+        program = hashlib.sha256(f.read()).hexdigest()
     for g in todo:
         for p in g.points:
             if p.args in done:
                 continue
             done[p.args] = p
             start = time.monotonic()
-            out = subprocess.run([sim, *p.args.split(), "--seeds", str(p.seeds), "--with-oracle",
-                                  "--json"], capture_output=True, text=True, check=False)
-            rows = [json.loads(line) for line in out.stdout.splitlines()]
-            p.runs = [r for r in rows if "seed" in r]
+            p.runs, now = runs_of(sim, program, p, fresh)
             derive(p, clean)
             if g.name == "grid":
                 clean[p.label] = p.stat("efficiency", "p50")
             bad = sum(not r["ok"] for r in p.runs)
             marks = " ".join(f"{w.field} {w.stat} {w.show(p.stat(w.field, w.stat))}"
                              f"{'' if w.holds(p) else ' MISSED'}" for w in g.wants)
-            print(f"{g.name:12} {p.label:34} {time.monotonic() - start:6.1f} s  {marks}"
+            took = f"{time.monotonic() - start:6.1f} s" if now else "  known "
+            print(f"{g.name:12} {p.label:34} {took}  {marks}"
                   f"{f'  {bad} SEEDS FAILED' if bad or not p.runs else ''}", flush=True)
 
 
@@ -267,7 +309,11 @@ def spread(w, p):
 def summary_rows(g):
     for i, w in enumerate(g.wants):
         worst = min(g.points, key=w.slack)
-        passed = "yes" if all(w.holds(p) for p in g.points) else "**no**"
+        missed = [p for p in g.points if not w.holds(p)]
+        passed = "**no**" if missed else "yes"
+        if missed and w.field in ("efficiency", "extra_rtt") and \
+                all((p.stat("oracle_ratio", "p50") or math.inf) <= 1.1 for p in missed):
+            passed = "**no**, but within 1.1 of the oracle"
         bad = sum(not r["ok"] for p in g.points for r in p.runs)
         if bad:
             passed = f"**no**, {bad} seeds failed"
@@ -388,8 +434,8 @@ def write(todo, out_dir, seconds, revision, args):
     for name, args, title in PICTURES:
         text += [f"{title}: `strait-sim {args} --plot {name}.svg`", "", f"![{title}]({name}.svg)", ""]
     text += ["## Every point", "",
-             "The command of a point is `strait-sim COMMAND --seeds SEEDS --with-oracle --json`; fields "
-             "are explained by `strait-sim --help`.", ""]
+             "The command of a point is `strait-sim COMMAND --seeds SEEDS --with-oracle --light --json`; "
+             "fields are explained by `strait-sim --help`.", ""]
     for g in todo:
         if g.name in ("overhead", "feedback"):
             g.note = g.note or "Commands are those of the first table."
@@ -404,6 +450,7 @@ def main():
     ap.add_argument("--share", type=float, default=1)
     ap.add_argument("--only", default="")
     ap.add_argument("--out")
+    ap.add_argument("--fresh", action="store_true")
     args = ap.parse_args()
     sim = os.path.join(os.environ.get("BUILD", "build"), "bin", "strait-sim")
     sim = os.path.join(ROOT, sim)
@@ -417,7 +464,7 @@ def main():
         elif p.seeds < 3000:
             p.seeds = max(min(p.seeds, QUICK_SEEDS), round(p.seeds * args.share))
     start, revision = time.monotonic(), git("rev-parse", "--short", "HEAD")
-    measure(sim, todo, {})
+    measure(sim, todo, {}, args.fresh)
     if args.out or not args.only:
         out_dir = args.out or os.path.join(ROOT, "doc")
         pictures(sim, out_dir)
