@@ -414,7 +414,10 @@ static uint64_t order_left(const struct order *o)
 	return total > done ? total - done : 0;
 }
 
-/* Whether the deadline can be met, as far as is known here; the edge knows sizes and looks again. */
+/*
+ * Whether the deadline can be met, as far as is known here; the edge knows sizes and looks
+ * again.
+ */
 static bool is_feasible(struct master *m, const Strait__Request *r, uint64_t now_ms, char *why,
 	size_t len)
 {
@@ -482,7 +485,10 @@ static void order_submit(struct client *c, const Strait__Request *r)
 	free(keys);
 }
 
-/* Whether append number r->append of this order, finished or not, is in the ledger as it is here. */
+/*
+ * Whether append number r->append of this order, finished or not, is in the ledger as it is
+ * here.
+ */
 static bool is_appended(struct master *m, const Strait__Request *r)
 {
 	struct known_order k = { .request = r, .number = r->append };

@@ -7,11 +7,12 @@
 
 /*
  * Whether an order can meet its deadline on a link, and whether it would make another one of its
- * class miss that one's: the test of EDF scheduling, one pass over the link's orders in the order of
- * dispatch (class, then deadline; those without a deadline last). Orders of higher classes and
- * those with an earlier or the same deadline go before it, whatever the numbers of the others.
+ * class miss that one's: the test of EDF scheduling, one pass over the link's orders in the
+ * order of dispatch (class, then deadline; those without a deadline last). Orders of higher
+ * classes and those with an earlier or the same deadline go before it, whatever the numbers of
+ * the others.
  *
- *   feasible_begin(); feasible_add() for each of the others, in the order of dispatch; feasible_end()
+ *   feasible_begin(); feasible_add() for each other one in the order of dispatch; feasible_end()
  *
  * The master asks when an order is submitted, the source edge when it has found the objects. Pure;
  * any thread. Times are Unix ms.
@@ -45,7 +46,7 @@ void feasible_begin(struct feasible *f, const struct feasible_link *link,
 	const struct feasible_order *own);
 void feasible_add(struct feasible *f, const struct feasible_order *other);
 /**
- * Whether it can be: own deadline 0 always can, since it goes last in its class. If not, why has the
- * numbers.
+ * Whether it can be: own deadline 0 always can, since it goes last in its class. If not, why has
+ * the numbers.
  */
 bool feasible_end(struct feasible *f, char *why, size_t len);

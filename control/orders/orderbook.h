@@ -16,9 +16,9 @@
  *            FOLLOWING while another order ships the same object to the same site (flight.h): a
  *            success of the leader is the follower's too, after a failure the next follower leads
  *
- * An open order (orderbook_open.c) takes more objects by appends, numbered from 1 by the client, until
- * it is sealed: on request, when nothing was appended for a time, or by its end. What is appended
- * is ready at once and goes out as a shipment of its own.
+ * An open order (orderbook_open.c) takes more objects by appends, numbered from 1 by the client,
+ * until it is sealed: on request, when nothing was appended for a time, or by its end. What is
+ * appended is ready at once and goes out as a shipment of its own.
  *
  * A shipment is what one source edge is told at once: some objects of one order and the
  * destination edge. Its number on the wire is attempt << 40 | order, so the first shipment of an
@@ -210,8 +210,8 @@ int orderbook_shipment_end(struct orderbook *b, uint64_t wire, unsigned int stat
  * More objects for an open order. number: which append this is, so that a repetition is known; 0:
  * the next, whatever it is. 0 + *taken = its number, also when it was taken before. Else err says
  * why: -ENOENT (not live), -ESHUTDOWN (sealed or never open), -ERANGE (not the next one), -EEXIST
- * (number is that of an append of other objects, or a key is there twice), -EINVAL, -E2BIG, -ENOMEM.
- * A key of an earlier append is no error: it shares that object's result.
+ * (number is that of an append of other objects, or a key is there twice), -EINVAL, -E2BIG,
+ * -ENOMEM. A key of an earlier append is no error: it shares that object's result.
  */
 int orderbook_append(struct orderbook *b, uint64_t id, uint32_t number,
 	const struct orderbook_key *keys, size_t count, uint64_t now_ms, uint32_t *taken, char *err,
@@ -235,9 +235,9 @@ struct orderbook_sites {
 	void *ctx;
 };
 /**
- * Make shipments of everything that is ready, due and has both edges, in the order of dispatch, up to
- * ORDERBOOK_FLYING_MAX from one site to another: a slow destination fills neither the edge's table
- * of orders nor the way of others.
+ * Make shipments of everything that is ready, due and has both edges, in the order of dispatch,
+ * up to ORDERBOOK_FLYING_MAX from one site to another: a slow destination fills neither the
+ * edge's table of orders nor the way of others.
  */
 void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, uint64_t now_ms);
 
@@ -260,7 +260,7 @@ int orderbook_restore_shipment(struct orderbook *b, struct order *o, uint32_t at
 int orderbook_restored(struct orderbook *b, uint64_t now_ms);
 /** It was open once, and is not any more. */
 void orderbook_restore_closed(struct orderbook *b, struct order *o, enum order_opened how);
-/** Append number's first object, for each in order, before orderbook_restored(). 0, -EINVAL, -ENOMEM. */
+/** Append number's first object, each in order, then orderbook_restored(). 0, -EINVAL, -ENOMEM. */
 int orderbook_restore_append(struct order *o, uint32_t number, uint32_t first);
 
 /** Bytes known to be at the destination, and bytes in all as far as known. */

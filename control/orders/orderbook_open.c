@@ -9,8 +9,8 @@
 
 /*
  * Open orders: objects that come after the order, a layer or a chunk at a time, as an engine makes
- * them. Each append is written before it is answered, like a submission, and numbered by the client,
- * so that one whose answer was lost can be sent again.
+ * them. Each append is written before it is answered, like a submission, and numbered by the
+ * client, so that one whose answer was lost can be sent again.
  */
 
 const char *order_opened_name(enum order_opened s)

@@ -24,9 +24,9 @@
  * reset gives its parts back: what is not final is opened again on the next session, leases
  * kept.
  *
- * An order with a deadline is weighed against the link's others when its objects are found, and ends
- * DEADLINE at once with the numbers if it cannot be; later it ends so as soon as what the pool still
- * holds of it, and of those before it, is more than the link's cap lets through by then.
+ * An order with a deadline is weighed against the link's others when its objects are found, and
+ * ends DEADLINE at once with the numbers if it cannot be; later it ends so as soon as what the
+ * pool still holds of it, and of those before it, is more than the link's cap lets through by then.
  *
  * Objects are leased when the session wants them and released with their final status.
  *

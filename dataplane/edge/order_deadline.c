@@ -10,8 +10,8 @@
 
 /*
  * Deadlines that cannot be kept, told at once. Before an order begins the test is what is to be
- * expected of the link (feasible.h); once it was admitted, only what is certain: a lower bound of the
- * bytes to go, over the most that the cap lets through.
+ * expected of the link (feasible.h); once it was admitted, only what is certain: a lower bound
+ * of the bytes to go, over the most that the cap lets through.
  */
 
 static bool is_running(const struct order *o)

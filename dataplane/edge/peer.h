@@ -72,8 +72,8 @@ uint16_t peers_listen_port(const struct peers *ps);
 struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m);
 
 /**
- * From the tick: what each link carries, for its orders, and its share of the total cap. stats gives
- * a session's figures.
+ * From the tick: what each link carries, for its orders, and its share of the total cap. stats
+ * gives a session's figures.
  */
 void peers_measure(struct peers *ps, uint64_t now_ns,
 	bool (*stats)(void *ctx, const struct session *s, struct session_stats *out), void *ctx);

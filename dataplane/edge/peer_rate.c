@@ -3,8 +3,8 @@
 #include "dataplane/edge/peer_private.h"
 
 /*
- * What links carry and may carry: measured rates for the orders' deadlines, and the edge's total cap
- * shared among its links.
+ * What links carry and may carry: measured rates for the orders' deadlines, and the edge's total
+ * cap shared among its links.
  */
 
 static uint64_t min_u64(uint64_t a, uint64_t b)

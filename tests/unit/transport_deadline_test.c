@@ -128,7 +128,7 @@ static void every_admitted_order_is_in_time(void **state)
 
 		for (uint64_t seed = 1; seed <= 12; seed++)
 			offer(seed, loads[l], true, &t);
-		print_message("load %.2f: %u admitted, %u refused, %u late, at least %.1f ms left\n",
+		print_message("load %.2f: %u admitted, %u refused, %u late, %.1f ms left\n",
 			loads[l], t.admitted, t.refused, t.late, t.worst_ms);
 		assert_int_equal(t.late, 0);
 		/* Refusing all of them would be no art. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects of an order are useful from the first on: they end nearly in the order they were given. */
+/*
+ * Objects of an order are useful from the first on: they end nearly in the order they were
+ * given.
+ */
 #include "tests/unit/scenario.h"
 
 #define OBJECTS 200
