@@ -17,7 +17,10 @@ struct digest128 {
 	uint64_t hi, lo;
 };
 
-/* A tenant's secret. Equal at all sites that compare digests, told apart by its id (tenant_id()). */
+/*
+ * A tenant's secret. Equal at all sites that compare digests, told apart by its id
+ * (tenant_id()).
+ */
 struct digest_key {
 	uint8_t bytes[16];
 };

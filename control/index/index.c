@@ -122,31 +122,37 @@ uint64_t index_value(const struct index *x, struct digest128 d)
 	return word & VALUE_MASK;
 }
 
-/* Copy a shard into an array of so many buckets, or more if that does not do. */
-static int rebuild(struct index *x, struct shard *s, uint32_t buckets)
+static int copy(const struct table *from, struct table *to, uint64_t *moves)
 {
-	struct table *from = table_of(s), *to;
 	_Atomic uint32_t unseen = 0; /* nobody reads the new array yet */
 
-again:
-	to = table_create(buckets);
-	if (to == NULL)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < from->buckets; i++) {
 		for (int j = 0; j < SLOTS; j++) {
 			uint64_t tag = load(&from->b[i].tag[j]) & TAG_MASK;
 
-			if (tag == 0 ||
-				table_insert(to, tag, load(&from->b[i].value[j]), &unseen,
-					&x->stats.moves) == 0)
-				continue;
-			table_destroy(to);
-			if (buckets > UINT32_MAX - buckets / 8 - 1)
-				return -ENOMEM;
-			buckets += buckets / 8 + 1;
-			goto again;
+			if (tag != 0 &&
+				table_insert(to, tag, load(&from->b[i].value[j]), &unseen, moves) <
+					0)
+				return -ENOSPC;
 		}
 	}
+	return 0;
+}
+
+/* Copy a shard into an array of so many buckets, or more if that does not do. */
+static int rebuild(struct index *x, struct shard *s, uint32_t buckets)
+{
+	struct table *from = table_of(s), *to = table_create(buckets);
+
+	while (to != NULL && copy(from, to, &x->stats.moves) < 0) {
+		table_destroy(to);
+		if (buckets > UINT32_MAX - buckets / 8 - 1)
+			return -ENOMEM;
+		buckets += buckets / 8 + 1;
+		to = table_create(buckets);
+	}
+	if (to == NULL)
+		return -ENOMEM;
 	atomic_store_explicit(&s->table, to, memory_order_release);
 	x->stats.slots += ((uint64_t)to->buckets - from->buckets) * SLOTS;
 	x->stats.bytes += to->bytes - from->bytes;

@@ -9,14 +9,15 @@
  * The existence index: digest -> 48 bits, for tens of millions of keys, written by one thread and
  * read by any number that never wait.
  *
- * A shard is an array of 64-byte buckets of four 16-byte slots. A key stands in its first bucket or,
- * when that is full, in its second; a counter in the first says whether any of its keys stand
+ * A shard is an array of 64-byte buckets of four 16-byte slots. A key stands in its first bucket
+ * or, when that is full, in its second; a counter in the first says whether any of its keys stand
  * elsewhere, so that most lookups of what is not there touch one cache line. A full pair of buckets
  * moves keys to their other bucket (cuckoo). Shards grow one at a time by a fifth, between 0.86 and
  * about 0.70 of their slots: 18.6 to 23 bytes a key.
  *
- * The key kept is 76 bits of the digest: 60 as tag, and digest_bucket() beside the value, so that one
- * anti-entropy bucket can be listed. That any two of 50 M keys are confused has probability 2e-8.
+ * The key kept is 76 bits of the digest: 60 as tag, and digest_bucket() beside the value, so that
+ * one anti-entropy bucket can be listed. That any two of 50 M keys are confused has probability
+ * 2e-8.
  *
  * Readers. No lock, no wait for the writer even if it is stopped in the middle: an answer is taken
  * again only if a key of that shard left its slot meanwhile (a version counter tells), at most

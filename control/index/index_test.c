@@ -189,7 +189,8 @@ static void trim_gives_memory_of_an_emptied_index_back(void **state)
 static void digests_that_differ_only_beside_the_tag_are_told_apart(void **state)
 {
 	struct index *x = index_create(0);
-	struct digest128 a = { UINT64_C(1) << 48, 0x7770 }, b = { UINT64_C(2) << 48, 0x7770 }, zero = { 1, 0xf };
+	struct digest128 a = { UINT64_C(1) << 48, 0x7770 }, b = { UINT64_C(2) << 48, 0x7770 };
+	struct digest128 zero = { 1, 0xf };
 
 	(void)state;
 	assert_int_equal(index_update(x, a, 0, 1, NULL, NULL), 0);
@@ -211,14 +212,15 @@ static void keys_of_one_bucket_pair_fail_without_damage(void **state)
 	(void)state;
 	/* All tags alike: no growth separates them, so memory is what ends it. */
 	for (uint64_t i = 0; i < 8; i++)
-		in += index_update(x, (struct digest128){ i << 48, 0x5550 }, 0, i + 1, NULL, NULL) == 0;
+		in += index_update(x, (struct digest128){ i << 48, 0x5550 }, 0, i + 1, NULL,
+			      NULL) == 0;
 	assert_int_equal(in, 8);
 	for (uint64_t i = 0; i < 8; i++)
 		assert_int_equal(index_value(x, (struct digest128){ i << 48, 0x5550 }), i + 1);
 	index_destroy(x);
 }
 
-/* ---- readers beside the writer ---------------------------------------------------------------- */
+/* ---- readers beside the writer ---- */
 
 /*
  * Keys below FIXED never change, those from it to 2 * FIXED are never there, and the others come

@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /*
- * Frames of a log's stream, between a site and who reads it. One fixed header for all, little-endian,
- * then records or sums:
+ * Frames of a log's stream, between a site and who reads it. One fixed header for all,
+ * little-endian, then records or sums:
  *
  *   type 8, zero 24, bucket 32, n 32, zero 32, epoch 64, seq 64, sum lo 64, sum hi 64, count 64
  *

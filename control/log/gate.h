@@ -22,7 +22,10 @@ void gate_init(struct gate *g, uint32_t permits, uint64_t unit_ns, uint64_t seed
 uint64_t gate_enter(struct gate *g);
 void gate_leave(struct gate *g);
 
-/* Of one who was refused or cut: doubles to a limit, with jitter, and starts over when it worked. */
+/*
+ * Of one who was refused or cut: doubles to a limit, with jitter, and starts over when it
+ * worked.
+ */
 struct backoff {
 	uint64_t least_ns, most_ns, now_ns;
 	uint64_t random;

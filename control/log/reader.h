@@ -7,8 +7,8 @@
 
 /*
  * The reader's end of a log's stream: frames in, questions out, a replica kept. Pure, one thread,
- * the time is an argument. The owner connects when reader_connect_ns() says so, tells reader_open(),
- * sends what reader_pull() gives and closes when reader_input() fails.
+ * the time is an argument. The owner connects when reader_connect_ns() says so, tells
+ * reader_open(), sends what reader_pull() gives and closes when reader_input() fails.
  */
 
 enum {

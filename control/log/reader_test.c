@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 /*
- * A site and a reader over an ordered stream with delay that is cut now and then; the site restarts,
- * forgets, and its log outruns the reader; the reader's store loses an event. By seed.
+ * A site and a reader over an ordered stream with delay that is cut now and then; the site
+ * restarts, forgets, and its log outruns the reader; the reader's store loses an event. By seed.
  */
 
 enum { KEYS = 3000, QUEUE = 4096, MS = 1000000 };

@@ -36,6 +36,9 @@ void sums_del(struct sums *s, struct digest128 d);
 /** One bucket becomes what it should be, and the total with it. */
 void sums_set(struct sums *s, uint32_t bucket, const struct sum *to);
 
-/** Buckets from first on that differ from theirs (n sums, of buckets first ..). Returns how many. */
+/**
+ * Buckets from first on that differ from theirs (n sums, of buckets first ..). Returns how
+ * many.
+ */
 size_t sums_differ(const struct sums *s, const struct sum *theirs, uint32_t first, uint32_t n,
 	uint32_t *buckets);

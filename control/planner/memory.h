@@ -19,7 +19,10 @@
 
 struct memory;
 
-/** Room for about `entries`; `keep_s` (at most 90 days) after the last mark an entry counts no more. */
+/**
+ * Room for about `entries`; `keep_s` (at most 90 days) after the last mark an entry counts no
+ * more.
+ */
 struct memory *memory_create(size_t entries, uint32_t keep_s);
 void memory_destroy(struct memory *m);
 

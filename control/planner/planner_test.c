@@ -206,7 +206,7 @@ static void snapshot_replaces_a_site_and_plans_no_history(void **state)
 	planner_destroy(p);
 }
 
-/* ---- any events, against sets that are compared as a whole ------------------------------------ */
+/* ---- any events, against sets that are compared as a whole ---- */
 
 enum { SITES = 5, KEYS = 300, STEPS = 60000 };
 

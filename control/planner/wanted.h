@@ -76,6 +76,9 @@ enum wanted_verdict { WANTED_KEEP, WANTED_HERE, WANTED_GONE };
 void wanted_sweep(struct wanted *w, uint32_t first, uint32_t last,
 	enum wanted_verdict (*fn)(struct wanted_object *o, void *ctx), void *ctx);
 
-/** Forget sets that did not become whole since before_ns. Returns how many objects went with them. */
+/**
+ * Forget sets that did not become whole since before_ns. Returns how many objects went with
+ * them.
+ */
 size_t wanted_expire(struct wanted *w, uint64_t before_ns);
 void wanted_stats_get(const struct wanted *w, struct wanted_stats *out);

@@ -155,7 +155,7 @@ static void full_queue_refuses_and_old_halves_of_sets_make_room(void **state)
 	wanted_destroy(w);
 }
 
-/* ---- any sequence of calls, against a list ---------------------------------------------------- */
+/* ---- any sequence of calls, against a list ---- */
 
 enum { KEYS = 240, MEMBERS = 4, SETS = KEYS / MEMBERS };
 

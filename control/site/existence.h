@@ -37,7 +37,10 @@ void existence_init(struct existence *e, struct index *x, uint64_t mask, uint64_
 
 /** The writer: seq was applied, and at complete_ns nothing was missing. */
 void existence_current(struct existence *e, uint64_t seq, uint64_t complete_ns);
-/** The writer: something is missing from now on; everything is UNKNOWN until existence_current(). */
+/**
+ * The writer: something is missing from now on; everything is UNKNOWN until
+ * existence_current().
+ */
 void existence_lost(struct existence *e);
 
 /** Any thread: fetching it failed; NO until then. */

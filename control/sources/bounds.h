@@ -17,6 +17,7 @@ enum {
 
 /**
  * 0: exactly one value, complete, within bounds; *values (may be NULL) is how many are in it.
- * -EBADMSG: cut short, trailing bytes or the one byte that is no type; -E2BIG: too deep or too many.
+ * -EBADMSG: cut short, trailing bytes or the one byte that is no type; -E2BIG: too deep or too
+ * many.
  */
 int msgpack_bounds_check(const uint8_t *p, size_t len, uint32_t *values);

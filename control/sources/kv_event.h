@@ -9,7 +9,8 @@
  * (64 bits, big-endian), payload. A payload is one batch in msgpack:
  *
  *   batch   [ts, [event, ..], rank]  or  {ts, events, data_parallel_rank}
- *   event   {"type": "BlockStored", ..}  or  ["BlockStored", ..]; Mooncake: {"event_type": "stored"}
+ *   event   {"type": "BlockStored", ..}  or  ["BlockStored", ..]; Mooncake: {"event_type":
+ * "stored"}
  *
  * Fields are taken by name and unknown ones are ignored; fields that are missing or nil are absent.
  * One event that makes no sense is counted and left out, the others of its batch stay. Memory is

@@ -202,7 +202,7 @@ static void engine_replays_a_gap_or_is_forgotten(void **state)
 	assert_int_equal(source_batch(&s, 9, S), SOURCE_CLEAR);
 }
 
-/* ---- a master that loses, forgets and restarts, by seed ------------------------------------- */
+/* ---- a master that loses, forgets and restarts, by seed ---- */
 
 enum { KEYS = 400 };
 

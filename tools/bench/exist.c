@@ -205,7 +205,7 @@ out:
 	return ret;
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---- */
 
 /*
  * A site that has all its keys: every event adds one and removes another, so that the number stays.

@@ -76,13 +76,15 @@ static void print_json(const struct result *r, const struct bench_options *o, in
 
 	if (o->verb >= BENCH_EXIST)
 		fprintf(to,
-			"{\"bench\": \"%s\", \"keys\": %llu, \"seconds\": %g, \"runs\": %u, \"cpu\": %d",
+			"{\"bench\": \"%s\", \"keys\": %llu, \"seconds\": %g, \"runs\": %u, "
+			"\"cpu\": %d",
 			bench_verb_name(o->verb), (unsigned long long)o->keys, o->seconds, o->runs,
 			cpu);
 	else
 		fprintf(to,
-			"{\"bench\": \"%s\", \"mtu\": %u, \"symbol\": %u, \"rows\": %u, \"loss\": %g, "
-			"\"seconds\": %g, \"runs\": %u, \"cpu\": %d, \"pool_mib\": %u, \"ring_mib\": %u",
+			"{\"bench\": \"%s\", \"mtu\": %u, \"symbol\": %u, \"rows\": %u, "
+			"\"loss\": %g, \"seconds\": %g, \"runs\": %u, \"cpu\": %d, "
+			"\"pool_mib\": %u, \"ring_mib\": %u",
 			bench_verb_name(o->verb), o->mtu, o->symbol_bytes, o->rows, o->loss,
 			o->seconds, o->runs, cpu, o->pool_mib, o->ring_mib);
 	for (uint32_t i = 0; i < r->n; i++) {
