@@ -293,7 +293,7 @@ $(filter $(NEEDS_DPDK),$(PROGRAMS) $(TESTS) $(HELPERS)): $(DPDK_ARCHIVES)
 
 # Of DPDK only what it compares with.
 $(BUILD)/bin/strait-bench: DIR_LIBS = $(DPDK_LIBS)
-$(BUILD)/bin/strait-bench: $(BUILD)/lib/librtehash.a
+$(BUILD)/bin/strait-bench: $(BUILD)/lib/librtehash.a $(DPDK_ARCHIVES)
 
 $(PROGRAMS): $(ARCHIVES)
 	@mkdir -p $(@D)

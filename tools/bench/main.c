@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/bench/edge.h"
 #include "tools/bench/host.h"
 #include "tools/bench/keys.h"
 #include "tools/bench/limit.h"
@@ -180,6 +181,40 @@ out:
 	return ret;
 }
 
+/* The edges first, with all CPUs; then what one core could do at most, as sender and as receiver. */
+static int edge_run(const struct bench_options *o, struct result *r)
+{
+	struct run x = { .o = o, .r = r, .pool_bytes = (size_t)o->pool_mib << 20 };
+	int ret = edge_bench_run(o, r);
+	double tx, rx, least;
+
+	if (ret < 0)
+		return ret;
+	(void)host_pin(o->cpu);
+	x.pool = host_region_get(x.pool_bytes);
+	if (x.pool == NULL)
+		return -ENOMEM;
+	x.limit = limit_create(x.pool, x.pool_bytes, o->symbol_bytes, 0);
+	if (x.limit == NULL) {
+		ret = -errno;
+		goto out;
+	}
+	for (uint32_t i = 0; i < o->runs; i++) {
+		tx = limit_tx(x.limit, 0, o->seconds * CEILING_SHARE);
+		rx = limit_rx(x.limit, o->seconds * CEILING_SHARE);
+		least = tx < rx ? tx : rx;
+		result_add(r, "ceiling", least);
+		result_add(r, "ratio", result_median(r, "core_gbps") / least);
+		result_add(r, "raw_ratio",
+			result_median(r, "core_gbps") /
+				limit_raw_open(x.limit, o->seconds * CEILING_SHARE));
+	}
+out:
+	limit_destroy(x.limit);
+	host_region_put(x.pool, x.pool_bytes);
+	return ret;
+}
+
 static int control_run(const struct bench_options *o, int cpu, struct result *r)
 {
 	switch (o->verb) {
@@ -221,7 +256,7 @@ int main(int argc, char **argv)
 		bench_options_help();
 		return EXIT_SUCCESS;
 	}
-	cpu = host_pin(o.cpu);
+	cpu = o.verb == BENCH_EDGE ? 0 : host_pin(o.cpu);
 	(void)host_cycles_a_second();
 	if (cpu < 0) {
 		fprintf(stderr, "strait-bench: cannot run on CPU %d: %s\n", o.cpu, strerror(-cpu));
@@ -229,7 +264,10 @@ int main(int argc, char **argv)
 	}
 	if (o.verb < BENCH_EXIST && aead_default() != &aead_ipsec_mb)
 		fprintf(stderr, "strait-bench: this CPU has no ipsec-mb backend\n");
-	ret = o.verb < BENCH_EXIST ? run(&o, &r) : control_run(&o, cpu, &r);
+	if (o.verb == BENCH_EDGE)
+		ret = edge_run(&o, &r);
+	else
+		ret = o.verb < BENCH_EXIST ? run(&o, &r) : control_run(&o, cpu, &r);
 	if (ret < 0) {
 		fprintf(stderr, "strait-bench: %s: %s\n", bench_verb_name(o.verb), explain(ret));
 		return EXIT_FAILURE;

@@ -26,7 +26,7 @@ enum {
 #define LOSS_MAX 0.3
 
 static const char usage[] =
-	"usage: strait-bench limit|tx|rx|exist|index|diff [options]\n"
+	"usage: strait-bench limit|tx|rx|edge|exist|index|diff [options]\n"
 	"\n"
 	"What one core does on the data path, beside what it could do at most: the ceiling is\n"
 	"measured in the same run, alternating with the path.\n"
@@ -36,6 +36,7 @@ static const char usage[] =
 	"  tx       sender: a session seals objects of a large pool into packet buffers, paced,\n"
 	"           re-keyed and acknowledged\n"
 	"  rx       receiver: a session opens packets into a large pool, digests and reports\n"
+	"  edge     two edges' workers in two processes over memif, a CPU each, at saturation\n"
 	"\n"
 	"  exist    existence of digests, in batches of 64, half of them there\n"
 	"  index    events into the index\n"
@@ -58,6 +59,7 @@ static const char *const verbs[] = {
 	[BENCH_LIMIT] = "limit",
 	[BENCH_TX] = "tx",
 	[BENCH_RX] = "rx",
+	[BENCH_EDGE] = "edge",
 	[BENCH_EXIST] = "exist",
 	[BENCH_INDEX] = "index",
 	[BENCH_DIFF] = "diff",
@@ -173,7 +175,9 @@ static int verb_parse(struct bench_options *o, const char *s, char *err, size_t 
 		return 0;
 	}
 	snprintf(err, err_len,
-		"\"%s\" is not a benchmark: there are limit, tx, rx, exist, index and diff", s);
+		"\"%s\" is not a benchmark: there are limit, tx, rx, edge, exist, index "
+		"and diff",
+		s);
 	return -EINVAL;
 }
 
@@ -218,14 +222,14 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, char *er
 	}
 	if (!named) {
 		snprintf(err, err_len,
-			"which benchmark? There are limit, tx, rx, exist, index and diff");
+			"which benchmark? There are limit, tx, rx, edge, exist, index and diff");
 		return -EINVAL;
 	}
 	if (o->verb != BENCH_RX && o->loss > 0) {
 		snprintf(err, err_len, "--loss is for rx; tx plans rows with --rows");
 		return -EINVAL;
 	}
-	if (o->verb == BENCH_RX && o->rows > 0) {
+	if ((o->verb == BENCH_RX || o->verb == BENCH_EDGE) && o->rows > 0) {
 		snprintf(err, err_len, "--rows is for limit and tx; rx gets rows with --loss");
 		return -EINVAL;
 	}

@@ -10,7 +10,15 @@
  */
 
 /* The last three are the control plane's. */
-enum bench_verb { BENCH_LIMIT, BENCH_TX, BENCH_RX, BENCH_EXIST, BENCH_INDEX, BENCH_DIFF };
+enum bench_verb {
+	BENCH_LIMIT,
+	BENCH_TX,
+	BENCH_RX,
+	BENCH_EDGE,
+	BENCH_EXIST,
+	BENCH_INDEX,
+	BENCH_DIFF
+};
 
 enum {
 	BENCH_RUNS_MAX = 99,

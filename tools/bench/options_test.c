@@ -61,12 +61,12 @@ static void every_option_is_read(void **state)
 static void an_unknown_benchmark_lists_the_known_ones(void **state)
 {
 	(void)state;
-	assert_int_equal(PARSE("edge"), -EINVAL);
+	assert_int_equal(PARSE("edges"), -EINVAL);
 	assert_string_equal(err,
-		"\"edge\" is not a benchmark: there are limit, tx, rx, exist, index and "
+		"\"edges\" is not a benchmark: there are limit, tx, rx, edge, exist, index and "
 		"diff");
 	assert_int_equal(PARSE("--json"), -EINVAL);
-	assert_non_null(strstr(err, "limit, tx, rx, exist, index and diff"));
+	assert_non_null(strstr(err, "limit, tx, rx, edge, exist, index and diff"));
 	assert_int_equal(PARSE("--help"), 0);
 	assert_true(opt.help);
 }
