@@ -13,6 +13,7 @@
 enum {
 	ROUND_SHARE = 6, /* a round is followed by the next after this part of a round trip */
 	GAP_SHARE = 64,  /* between probes: a queue of few packets is no black hole */
+	GAP_PACKETS = 4, /* or so many packets, of a line that may be slower than we think */
 	ROUND_BACKOFF = 2 * MTU_ROUNDS, /* rounds, after which the time between them doubles */
 	ROUND_BACKOFF_MAX = 8,
 };
@@ -216,7 +217,8 @@ static uint16_t round_probe(struct mtu *m, const struct mtu_times *t)
 	}
 	if (t->now < m->gap_ns)
 		return 0;
-	m->gap_ns = t->now + max_u64(t->rtt / GAP_SHARE, GAP_MIN_NS);
+	m->gap_ns =
+		t->now + max_u64(GAP_PACKETS * t->packet, max_u64(t->rtt / GAP_SHARE, GAP_MIN_NS));
 	return round_bytes(m, m->rounds[m->open].next);
 }
 

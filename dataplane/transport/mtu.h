@@ -91,6 +91,7 @@ struct mtu {
 /* What the session knows of the path's time, ns. */
 struct mtu_times {
 	uint64_t now, rtt, rto, pto;
+	uint64_t packet; /* what the largest packet takes on the line, as far as is known */
 };
 
 /** most: symbol agreed on. ip_bytes: IP and UDP headers, 28 or 48. */

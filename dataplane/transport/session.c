@@ -91,6 +91,10 @@ static void mtu_times(const struct session *s, struct mtu_times *t)
 	t->rtt = s->tx.rtt.smoothed_ns;
 	t->rto = session_rto_ns(s);
 	t->pto = feedback_pto_ns(s);
+	t->packet = s->tx.rate.rate_bps == 0
+		? 0
+		: (s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s)) * 8 *
+			NS_PER_S / s->tx.rate.rate_bps;
 }
 
 void session_packets_acked(struct session *s, uint64_t low, uint64_t high)
