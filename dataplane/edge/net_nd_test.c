@@ -152,6 +152,11 @@ static void bad_options_and_addresses_are_refused(void **state)
 		}
 		assert_int_equal(net_nd_decode(frame, sizeof(frame), &nd), -EPROTO);
 	}
+	/* Nor one of length 0 that nobody knows: skipping it would never end. */
+	net_nd_encode_solicit(frame, &other, me.ip6, me.mac);
+	frame[ICMP + 24] = 99;
+	frame[ICMP + 25] = 0;
+	assert_int_equal(net_nd_decode(frame, sizeof(frame), &nd), -EPROTO);
 	/* Options nobody knows are skipped. */
 	net_nd_encode_solicit(frame, &other, me.ip6, me.mac);
 	frame[ICMP + 24] = 99;
