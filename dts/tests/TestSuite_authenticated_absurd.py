@@ -234,7 +234,7 @@ class TestAuthenticatedAbsurd(TestSuite):
             OPEN; then an object.
         Verify:
             No drop counter moves, but for rx_frame of an OBJECT whose position is no number of 32
-            bits; the object arrives.
+            bits, and of one with PENDING; the object arrives.
         """
         top = (1 << 32) - 1
         strange: list[frames.Frame] = []
@@ -251,9 +251,10 @@ class TestAuthenticatedAbsurd(TestSuite):
         strange += [frames.Response(bytes(8)), frames.Response(b"\xff" * 8)]
         with counted(self._edge, self._peer, "other role's frames"):
             self._peer.raw(self._session.seal(packet.CONTROL, f.encode()) for f in strange)
-        beyond = frames.Object(1, top, [(1, 1)])
-        with counted(self._edge, self._peer, "OBJECT beyond position 2^32", rx_frame=1):
-            self._session.control(beyond)
+        wrong = [frames.Object(1, top, [(1, 1)]), frames.Object(1, 0, [(0, Status.PENDING)])]
+        with counted(self._edge, self._peer, "wrong OBJECT", rx_frame=len(wrong)):
+            for frame in wrong:
+                self._session.control(frame)
         self._end(self._begin([5000]))
 
     @func_test
@@ -322,12 +323,15 @@ class TestAuthenticatedAbsurd(TestSuite):
         """WITHDRAW of objects that the transfer does not have.
 
         Steps:
-            WITHDRAW objects beyond the last, of this transfer and of none; then send the object.
+            WITHDRAW objects beyond the last, of this transfer and of none; WITHDRAW its object
+            with PENDING, COMMITTED and EXISTS; then send the object.
         Verify:
-            No drop counter but rx_frame moves; the object arrives.
+            rx_frame counts the latter three, no other drop counter moves; the object arrives.
         """
         out = self._begin([5000])
-        with counted(self._edge, self._peer, "WITHDRAW"):
+        with counted(self._edge, self._peer, "WITHDRAW", rx_frame=3):
+            for status in (Status.PENDING, Status.COMMITTED, Status.EXISTS):
+                self._session.control(frames.Withdraw(out.transfer, [(0, status)]))
             self._session.control(frames.Withdraw(out.transfer, [(1, 8), (65535, 8)]))
             self._session.control(frames.Withdraw(out.transfer + 1, [(0, 8)]))
             self._session.control(frames.Withdraw((1 << 32) - 1, [(0, 8)]))

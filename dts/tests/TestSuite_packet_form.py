@@ -33,7 +33,8 @@ class TestPacketForm(TestSuite):
         """End it."""
         self._stack.close()
 
-    def _transfer(self, sut: dict[str, Any], peer: dict[str, Any], size: int = 250000) -> list[CapturedPacket]:
+    def _transfer(self, sut: dict[str, Any], peer: dict[str, Any],
+                  size: int = 250000) -> list[CapturedPacket]:
         """Move two objects between edges so configured; datagrams that both sent."""
         ctx = get_ctx()
         with ExitStack() as stack:

@@ -20,13 +20,15 @@ from api.wire import (
     keys,
     put_object,
 )
+from framework.context import get_ctx
 from framework.test_suite import TestSuite, func_test
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
 class TestPeerTransfer(TestSuite):
-    """Cases: peer_sends_an_object, sizes_around_symbols_and_blocks, many_objects_in_one_transfer,
-    every_class_and_symbol_size, peer_sends_through_loss, credit_is_given_back,
+    """Cases: session_comes_up, peer_sends_an_object, sizes_around_symbols_and_blocks,
+    many_objects_in_one_transfer, every_class_and_symbol_size, peer_sends_through_loss,
+    credit_is_given_back,
     peer_receives_an_object, peer_receives_sizes_and_classes, peer_receives_through_loss,
     peer_resumes_for_the_edge, both_directions_at_once, reset_by_the_peer."""
 
@@ -36,12 +38,16 @@ class TestPeerTransfer(TestSuite):
         self._master = self._stack.enter_context(Master())
         self._edge = self._stack.enter_context(PeeredEdge(self._master))
         self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-        self._session = self._peer.open()
         self._names = 0
 
     def tear_down_suite(self) -> None:
         """End all."""
         self._stack.close()
+
+    def set_up_test_case(self) -> None:
+        """One session for all cases but the first."""
+        if get_ctx().case != "session_comes_up" and not self._peer.counter:
+            self._session = self._peer.open()
 
     def tear_down_test_case(self) -> None:
         """Lose nothing any more."""
@@ -57,6 +63,26 @@ class TestPeerTransfer(TestSuite):
                f"statuses {statuses}")
         for item in items if len(items) < 10 else random.sample(items, 10):
             verify(get_object(self._edge, item.key) == item.data, "an object differs")
+
+    @func_test
+    def session_comes_up(self) -> None:
+        """Both sides derive the same keys from the TLS connection, and seal in the same way.
+
+        Steps:
+            Say HELLO as initiator, send CHALLENGE, answer the edge's.
+        Verify:
+            RESPONSE brings the token back; all of the edge's packets open here, none of the
+            peer's is dropped there.
+        """
+        with counted(self._edge, self._peer, "session"):
+            try:
+                self._session = self._peer.open()
+            except OSError as error:
+                verify(False, str(error))
+            self._peer.until(lambda: self._session.counters["Challenge"], 2)
+        wrong = self._session.counters["rx_auth"]
+        verify(self._session.counters["Challenge"] > 0, "no CHALLENGE of the edge opened")
+        verify(wrong == 0, f"{wrong} packets of the edge do not open")
 
     @func_test
     def peer_sends_an_object(self) -> None:

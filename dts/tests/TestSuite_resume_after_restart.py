@@ -25,7 +25,7 @@ from api.wire import (
 )
 from framework.test_suite import TestSuite, func_test
 
-SIZE = 1500000
+SIZE = 1000000
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 MAX_VARINT = (1 << 62) - 1
 MAX_BLOCK = (1 << 32) - 1
 MAX_OBJECTS = 65536
+CLOCK_END = 1 << 52
 MAX_MANIFEST = 1 << 25
 
 
@@ -206,6 +207,7 @@ class Report:
         _need(len(body) > 30, "length of REPORT")
         queue, _, newest, newest_us, delay, base = struct.unpack_from(">BBQQIQ", body)
         _need(newest <= MAX_VARINT, "newest")
+        _need(newest_us < CLOCK_END, "receive time")
         _need(base <= newest, "base above newest")
         ranges = []
         missing, at = 0, base
@@ -378,7 +380,10 @@ class Withdraw:
     def decode(cls, body: bytes) -> "Withdraw":
         """From the body."""
         _need(len(body) > 4, "length of WITHDRAW")
-        return cls(int.from_bytes(body[:4], "big"), _statuses(body, 4))
+        entries = _statuses(body, 4)
+        _need(all(s not in (Status.COMMITTED, Status.EXISTS) for _, s in entries),
+              "nobody withdraws what was committed")
+        return cls(int.from_bytes(body[:4], "big"), entries)
 
 
 @dataclass

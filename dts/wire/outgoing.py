@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transfer from the sender's side: doc/wire.md sections 6, 8, 10 and 11."""
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from . import digest, frames, gf256, manifest
@@ -8,6 +9,7 @@ from .frames import Status
 from .partition import Partition
 
 OBJECTS, MANIFEST = 0, 1
+_digest = lru_cache(64)(digest.digest)
 
 
 @dataclass
@@ -24,7 +26,7 @@ class Item:
     def record(self) -> manifest.Record:
         """What the manifest says of it."""
         flags = manifest.DIGEST * self.known | manifest.SKIP * self.skip
-        crc = self.crc if self.crc is not None else digest.digest(self.data) if self.known else 0
+        crc = self.crc if self.crc is not None else _digest(self.data) if self.known else 0
         return manifest.Record(self.key, len(self.data), self.tenant, flags, crc)
 
 
