@@ -193,6 +193,10 @@ dts-lint: ## ruff, mypy and docstrings of the packet harness; the two come from 
 	$(Q)tools/dev/deps.sh dts
 	$(Q)BUILD=$(BUILD) dts/tools/lint.sh
 
+dts-mutants: ## break the wire format in a copy of the tree: a case of make dts must notice (root)
+	$(Q)tools/dev/deps.sh build dts
+	$(Q)dts/tools/mutants.sh $(T)
+
 # clang's libFuzzer, in a build of its own.
 FUZZ_SECONDS ?= 10
 FUZZERS := $(patsubst %.c,$(BUILD)/test/%,$(wildcard tests/fuzz/*_fuzz.c))
@@ -240,7 +244,7 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: all demo check unit sim-check soak sim-report bench peers bench-peers mutants e2e dts dts-lint fuzz fuzzers lint check-commits \
+.PHONY: all demo check unit sim-check soak sim-report bench peers bench-peers mutants e2e dts dts-lint dts-mutants fuzz fuzzers lint check-commits \
 	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------
