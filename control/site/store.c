@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/site/store.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	BITS_MIN = 16, /* so that an anti-entropy bucket is whole chains */
+	BITS_MAX = 28,
+	KEY_MAX = 65535,
+};
+
+struct object {
+	struct object *next;
+	struct digest128 digest;
+	uint16_t owners, tenant, key_len;
+	uint8_t flags, round; /* of the listing that named it last, 0: none */
+	uint8_t key[];
+};
+
+struct store {
+	struct store_config cfg;
+	struct object **chains; /* by the digest's top bits */
+	uint32_t bits;
+	struct sums *sums;
+	struct touched touched;
+	bool listing, overrun;
+	uint32_t lister;
+	uint8_t round;
+	struct store_stats stats;
+};
+
+struct store *store_create(const struct store_config *cfg)
+{
+	struct store *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->cfg = *cfg;
+	s->bits = BITS_MIN;
+	while (s->bits < BITS_MAX && UINT64_C(1) << s->bits < cfg->keys)
+		s->bits++;
+	s->chains = calloc((size_t)1 << s->bits, sizeof(struct object *));
+	s->sums = sums_create();
+	touched_init(&s->touched, STORE_TOUCHED_MAX);
+	if (s->chains != NULL && s->sums != NULL)
+		return s;
+	store_destroy(s);
+	errno = ENOMEM;
+	return NULL;
+}
+
+void store_destroy(struct store *s)
+{
+	if (s == NULL)
+		return;
+	for (size_t i = 0; s->chains != NULL && i < (size_t)1 << s->bits; i++) {
+		struct object *x;
+
+		while ((x = s->chains[i]) != NULL) {
+			s->chains[i] = x->next;
+			free(x);
+		}
+	}
+	free(s->chains);
+	sums_destroy(s->sums);
+	touched_fini(&s->touched);
+	free(s);
+}
+
+static struct object **find(const struct store *s, struct digest128 d)
+{
+	struct object **p = &s->chains[d.hi >> (64 - s->bits)];
+
+	while (*p != NULL && !digest_equal((*p)->digest, d))
+		p = &(*p)->next;
+	return p;
+}
+
+static struct log_record record_of(const struct object *x, uint8_t op, uint8_t flags)
+{
+	return (struct log_record){
+		.digest = x->digest,
+		.tenant = x->tenant,
+		.op = op,
+		.flags = flags,
+	};
+}
+
+/* The site has it since now, or no more: what others are told. */
+static int publish(struct store *s, const struct object *x, uint8_t op, uint8_t flags,
+	uint64_t now_ns)
+{
+	struct log_record r = record_of(x, op, flags);
+	int ret = index_update(s->cfg.index, x->digest, 0, op == LOG_STORED ? INDEX_PRESENT(0) : 0,
+		NULL, NULL);
+
+	if (ret < 0)
+		return ret;
+	if (log_append(s->cfg.log, &r, now_ns) == 0) {
+		(void)index_update(s->cfg.index, x->digest, 0,
+			op == LOG_STORED ? 0 : INDEX_PRESENT(0), NULL, NULL);
+		return -ENOMEM;
+	}
+	if (op == LOG_STORED)
+		sums_add(s->sums, x->digest);
+	else
+		sums_del(s->sums, x->digest);
+	return 0;
+}
+
+static size_t object_bytes(const struct object *x)
+{
+	return sizeof(*x) + x->key_len;
+}
+
+static int add(struct store *s, uint32_t source, const struct store_key *k, struct digest128 d,
+	uint8_t flags, uint64_t now_ns)
+{
+	struct object **p = find(s, d), *x = *p;
+	uint16_t bit = (uint16_t)(1u << source);
+	int ret;
+
+	if (x != NULL) {
+		s->stats.held[source] += (x->owners & bit) == 0;
+		x->owners |= bit;
+		return 0;
+	}
+	x = s->stats.bytes + sizeof(*x) + k->len > s->cfg.max_bytes ? NULL
+								    : malloc(sizeof(*x) + k->len);
+	if (x == NULL) {
+		s->stats.refused++;
+		return -ENOSPC;
+	}
+	*x = (struct object){ *p, d, bit, k->tenant, (uint16_t)k->len, flags, 0 };
+	memcpy(x->key, k->data, k->len);
+	ret = publish(s, x, LOG_STORED, flags, now_ns);
+	if (ret < 0) {
+		s->stats.refused++;
+		free(x);
+		return ret;
+	}
+	*p = x;
+	s->stats.objects++;
+	s->stats.bytes += object_bytes(x);
+	s->stats.held[source]++;
+	return 1;
+}
+
+/* One owner less. 1 if it was the last; then the object is gone. */
+static int drop(struct store *s, uint32_t source, struct object **p, uint8_t flags, uint64_t now_ns)
+{
+	struct object *x = *p;
+	uint16_t bit = (uint16_t)(1u << source);
+
+	if ((x->owners & bit) == 0)
+		return 0;
+	if (x->owners == bit && publish(s, x, LOG_REMOVED, flags, now_ns) < 0)
+		return -ENOMEM;
+	x->owners &= (uint16_t)~bit;
+	s->stats.held[source]--;
+	if (x->owners != 0)
+		return 0;
+	*p = x->next;
+	s->stats.objects--;
+	s->stats.bytes -= object_bytes(x);
+	free(x);
+	return 1;
+}
+
+static int digest_get(struct store *s, uint32_t source, const struct store_key *k,
+	struct digest128 *out)
+{
+	if (source >= STORE_SOURCES || k->len == 0 || k->len > KEY_MAX)
+		return -EINVAL;
+	if (s->cfg.ignore != NULL && s->cfg.ignore(k->data, k->len)) {
+		s->stats.ignored++;
+		return -ENOENT;
+	}
+	*out = digest_of_key(k->tenant_key, k->data, k->len);
+	return 0;
+}
+
+static void touch(struct store *s, uint32_t source, struct digest128 d)
+{
+	if (s->listing && s->lister == source && touched_add(&s->touched, d) < 0)
+		s->overrun = true;
+}
+
+int store_stored(struct store *s, uint32_t source, const struct store_key *k, uint8_t flags,
+	uint64_t now_ns)
+{
+	struct digest128 d;
+	int ret = digest_get(s, source, k, &d);
+
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	touch(s, source, d);
+	return add(s, source, k, d, flags, now_ns);
+}
+
+int store_removed(struct store *s, uint32_t source, const struct store_key *k, uint8_t flags,
+	uint64_t now_ns)
+{
+	struct object **p;
+	struct digest128 d;
+	int ret = digest_get(s, source, k, &d);
+
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	touch(s, source, d);
+	p = find(s, d);
+	return *p == NULL ? 0 : drop(s, source, p, flags, now_ns);
+}
+
+/* Take a source's objects away, all or those that its listing did not name. */
+static int64_t sweep(struct store *s, uint32_t source, bool all, uint64_t now_ns)
+{
+	int64_t n = 0;
+
+	for (size_t i = 0; i < (size_t)1 << s->bits; i++) {
+		struct object **p = &s->chains[i];
+
+		while (*p != NULL) {
+			struct object *x = *p;
+			bool named = x->round == s->round || touched_has(&s->touched, x->digest);
+
+			if ((x->owners >> source & 1) != 0 && (all || !named)) {
+				n++;
+				if (drop(s, source, p, 0, now_ns) == 1)
+					continue;
+			}
+			p = &x->next;
+		}
+	}
+	return n;
+}
+
+void store_clear(struct store *s, uint32_t source, uint64_t now_ns)
+{
+	if (source < STORE_SOURCES)
+		(void)sweep(s, source, true, now_ns);
+}
+
+int store_listing_begin(struct store *s, uint32_t source)
+{
+	if (source >= STORE_SOURCES)
+		return -EINVAL;
+	if (s->listing)
+		return -EBUSY;
+	s->listing = true;
+	s->overrun = false;
+	s->lister = source;
+	if (++s->round == 0) { /* all marks of 255 listings ago are no marks */
+		for (size_t i = 0; i < (size_t)1 << s->bits; i++)
+			for (struct object *x = s->chains[i]; x != NULL; x = x->next)
+				x->round = 0;
+		s->round = 1;
+	}
+	return 0;
+}
+
+int store_listed(struct store *s, const struct store_key *k, uint64_t now_ns)
+{
+	struct digest128 d;
+	int ret = s->listing ? digest_get(s, s->lister, k, &d) : -EINVAL;
+
+	if (ret < 0)
+		return ret == -ENOENT ? 0 : ret;
+	if (touched_has(&s->touched, d))
+		return 0;
+	ret = add(s, s->lister, k, d, 0, now_ns);
+	if (ret >= 0)
+		(*find(s, d))->round = s->round;
+	return ret;
+}
+
+int64_t store_listing_end(struct store *s, bool ok, uint64_t now_ns)
+{
+	int64_t n = 0;
+
+	if (!s->listing)
+		return -EINVAL;
+	if (ok)
+		n = s->overrun ? -ESTALE : sweep(s, s->lister, false, now_ns);
+	s->listing = false;
+	touched_clear(&s->touched);
+	return n;
+}
+
+const struct sums *store_sums(const struct store *s)
+{
+	return s->sums;
+}
+
+void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct log_record *r),
+	void *ctx)
+{
+	const struct store *s = store;
+	size_t chains = (size_t)1 << (s->bits - BITS_MIN);
+
+	for (size_t i = bucket * chains; i < (bucket + 1) * chains; i++) {
+		for (const struct object *x = s->chains[i]; x != NULL; x = x->next) {
+			struct log_record r = record_of(x, LOG_STORED, x->flags);
+
+			fn(ctx, &r);
+		}
+	}
+}
+
+const void *store_key_of(const struct store *s, struct digest128 d, size_t *len)
+{
+	const struct object *x = *find(s, d);
+
+	if (x == NULL)
+		return NULL;
+	*len = x->key_len;
+	return x->key;
+}
+
+void store_stats_get(const struct store *s, struct store_stats *out)
+{
+	*out = s->stats;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/index/index.h"
+#include "control/log/feed.h"
+#include "control/sources/touched.h"
+
+/*
+ * What a site holds, by the word of its sources: the key strings behind the digests, and which
+ * sources have each object. The site's index, log and sums follow from it: an object appears with
+ * its first owner and goes with its last one, and only those two are events of the log.
+ *
+ * A source's listing is merged while its events go on: keys that events named since it began are
+ * left to the events, keys it names are added, and when it is complete, what it did not name is not
+ * that source's any more. A listing that fails takes nothing away. One source lists at a time.
+ *
+ * Pure, one thread: the one that writes the index.
+ */
+
+enum {
+	STORE_SOURCES = 16,
+	STORE_TOUCHED_MAX = 1 << 22, /* keys named by events during a listing */
+};
+
+struct store;
+
+struct store_config {
+	uint64_t keys;       /* expected; sizes tables */
+	uint64_t max_bytes;  /* of objects and keys; what comes beyond is refused */
+	struct log *log;     /* the caller's */
+	struct index *index; /* the caller's; present = bit 0 */
+	bool (*ignore)(const void *key, size_t len); /* warm-up keys and such; NULL: none */
+};
+
+struct store_stats {
+	uint64_t objects, bytes;
+	uint64_t refused; /* for want of memory: the view is not complete */
+	uint64_t ignored;
+	uint64_t held[STORE_SOURCES]; /* objects of each source */
+};
+
+struct store_key {
+	const struct digest_key *tenant_key;
+	uint16_t tenant;
+	const void *data;
+	size_t len; /* 1 .. 65535 */
+};
+
+/** NULL + errno. */
+struct store *store_create(const struct store_config *cfg);
+void store_destroy(struct store *s);
+
+/** Source has it. 1: the site has it since now; 0; -ENOSPC, -ENOMEM: refused. */
+int store_stored(struct store *s, uint32_t source, const struct store_key *k, uint8_t flags,
+	uint64_t now_ns);
+/** Source has it no more. 1: nor has the site; 0. */
+int store_removed(struct store *s, uint32_t source, const struct store_key *k, uint8_t flags,
+	uint64_t now_ns);
+/** Source has nothing. */
+void store_clear(struct store *s, uint32_t source, uint64_t now_ns);
+
+/** -EBUSY: another source is listing. */
+int store_listing_begin(struct store *s, uint32_t source);
+/** One key of the listing. Errors as store_stored(). */
+int store_listed(struct store *s, const struct store_key *k, uint64_t now_ns);
+/**
+ * ok: it was whole. Returns how many objects the source turned out not to have; -ESTALE if so many
+ * events came meanwhile that it proves nothing.
+ */
+int64_t store_listing_end(struct store *s, bool ok, uint64_t now_ns);
+
+/** For the feed of the site's log. */
+const struct sums *store_sums(const struct store *s);
+void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct log_record *r),
+	void *ctx);
+/** The key string behind a digest: *len bytes, valid until the object goes. NULL: not here. */
+const void *store_key_of(const struct store *s, struct digest128 d, size_t *len);
+void store_stats_get(const struct store *s, struct store_stats *out);

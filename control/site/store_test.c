@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/site/store.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { KEYS = 500, SOURCES = 3 };
+
+static const struct digest_key secret = { { 9 } };
+
+struct fixture {
+	struct log *log;
+	struct index *index;
+	struct store *store;
+	char text[KEYS][16];
+	uint64_t seed;
+};
+
+static bool is_warmup(const void *key, size_t len)
+{
+	return len >= 6 && memcmp(key, "warmup", 6) == 0;
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	const struct log_config log = { .epoch = 1, .keep_ns = UINT64_MAX, .max_bytes = 64 << 20 };
+	struct store_config cfg = { .keys = 1 << 17, .max_bytes = 1 << 20, .ignore = is_warmup };
+
+	cfg.log = f->log = log_create(&log);
+	cfg.index = f->index = index_create(0);
+	f->store = store_create(&cfg);
+	assert_non_null(f->store);
+	for (int i = 0; i < KEYS; i++)
+		snprintf(f->text[i], sizeof(f->text[i]), "k@%d", i);
+	f->seed = 4;
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	store_destroy(f->store);
+	index_destroy(f->index);
+	log_destroy(f->log);
+	free(f);
+	return 0;
+}
+
+static struct store_key key(struct fixture *f, uint32_t n)
+{
+	return (struct store_key){ &secret, 0, f->text[n], strlen(f->text[n]) };
+}
+
+static int stored(struct fixture *f, uint32_t source, uint32_t n)
+{
+	struct store_key k = key(f, n);
+
+	return store_stored(f->store, source, &k, 0, 1);
+}
+
+static int removed(struct fixture *f, uint32_t source, uint32_t n)
+{
+	struct store_key k = key(f, n);
+
+	return store_removed(f->store, source, &k, 0, 1);
+}
+
+static int listed(struct fixture *f, uint32_t n)
+{
+	struct store_key k = key(f, n);
+
+	return store_listed(f->store, &k, 1);
+}
+
+static bool is_there(struct fixture *f, uint32_t n)
+{
+	return index_value(f->index, digest_of_key(&secret, f->text[n], strlen(f->text[n]))) != 0;
+}
+
+static void object_goes_with_its_last_owner(void **state)
+{
+	struct fixture *f = *state;
+	size_t len;
+
+	assert_int_equal(stored(f, 0, 1), 1);
+	assert_int_equal(stored(f, 0, 1), 0);
+	assert_int_equal(stored(f, 1, 1), 0);
+	assert_int_equal(removed(f, 0, 1), 0);
+	assert_true(is_there(f, 1));
+	assert_memory_equal(store_key_of(f->store, digest_of_key(&secret, "k@1", 3), &len), "k@1",
+		3);
+	assert_int_equal(removed(f, 2, 1), 0);
+	assert_int_equal(removed(f, 1, 1), 1);
+	assert_false(is_there(f, 1));
+	assert_int_equal(removed(f, 1, 1), 0);
+	assert_int_equal(log_next(f->log), 3); /* two events, no more */
+	assert_int_equal(store_sums(f->store)->total.count, 0);
+}
+
+static void listing_adds_takes_away_and_leaves_what_events_named(void **state)
+{
+	struct fixture *f = *state;
+
+	for (uint32_t n = 0; n < 5; n++)
+		(void)stored(f, 0, n);
+	(void)stored(f, 1, 3);
+	assert_int_equal(store_listing_begin(f->store, 0), 0);
+	assert_int_equal(store_listing_begin(f->store, 1), -EBUSY);
+	(void)stored(f, 0, 10); /* stored after the listing was made */
+	(void)removed(f, 0, 1); /* removed after it */
+	(void)removed(f, 1, 2); /* another source's affair */
+	assert_int_equal(listed(f, 0), 0);
+	assert_int_equal(listed(f, 1), 0);
+	assert_int_equal(listed(f, 20), 1);
+	assert_int_equal(store_listing_end(f->store, true, 1), 3); /* 2, 3, 4 */
+	assert_true(is_there(f, 0) && is_there(f, 10) && is_there(f, 20));
+	assert_true(is_there(f, 3)); /* the other source has it still */
+	assert_false(is_there(f, 1) || is_there(f, 2) || is_there(f, 4));
+}
+
+static void failed_listing_takes_nothing_away(void **state)
+{
+	struct fixture *f = *state;
+
+	(void)stored(f, 0, 1);
+	assert_int_equal(store_listing_begin(f->store, 0), 0);
+	(void)listed(f, 2);
+	assert_int_equal(store_listing_end(f->store, false, 1), 0);
+	assert_true(is_there(f, 1) && is_there(f, 2));
+	assert_int_equal(store_listing_end(f->store, true, 1), -EINVAL);
+}
+
+static void warmup_keys_are_left_out_and_memory_is_bounded(void **state)
+{
+	struct fixture *f = *state;
+	struct store_key warm = { &secret, 0, "warmup-1", 8 };
+	struct store_stats st;
+	char text[16];
+	int ret = 0;
+
+	assert_int_equal(store_stored(f->store, 0, &warm, 0, 1), 0);
+	for (int i = 0; i < 100000 && ret >= 0; i++) {
+		struct store_key k = { &secret, 0, text,
+			(size_t)snprintf(text, sizeof(text), "x%d", i) };
+
+		ret = store_stored(f->store, 0, &k, 0, 1);
+	}
+	assert_int_equal(ret, -ENOSPC);
+	store_stats_get(f->store, &st);
+	assert_int_equal(st.ignored, 1);
+	assert_true(st.bytes <= 1 << 20 && st.objects > 10000);
+	assert_int_equal(st.held[0], st.objects);
+	store_clear(f->store, 0, 1);
+	store_stats_get(f->store, &st);
+	assert_int_equal(st.objects + st.bytes + st.held[0], 0);
+	assert_int_equal(store_sums(f->store)->total.count, 0);
+}
+
+static uint64_t draw(struct fixture *f, uint64_t n)
+{
+	uint64_t x = f->seed += UINT64_C(0x9e3779b97f4a7c15);
+
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (x ^ x >> 31) % n;
+}
+
+static void count(void *ctx, const struct log_record *r)
+{
+	struct sum *sum = ctx;
+
+	sum_add(sum, r->digest);
+}
+
+/* Index, log, sums and listing by buckets are all the same set. */
+static void check(struct fixture *f, bool has[SOURCES][KEYS])
+{
+	struct sum whole = { 0 }, replayed = { 0 };
+	struct log_record r;
+
+	for (uint32_t n = 0; n < KEYS; n++)
+		assert_int_equal(is_there(f, n), has[0][n] || has[1][n] || has[2][n]);
+	for (uint32_t b = 0; b < DIGEST_BUCKETS; b++)
+		store_list(f->store, b, count, &whole);
+	assert_true(sum_equal(&whole, &store_sums(f->store)->total));
+	for (uint64_t seq = 1; log_read(f->log, seq, &r, 1) == 1; seq++) {
+		if (r.op == LOG_STORED)
+			sum_add(&replayed, r.digest);
+		else
+			sum_del(&replayed, r.digest);
+	}
+	assert_true(sum_equal(&whole, &replayed));
+}
+
+static void views_agree_after_any_events_and_listings(void **state)
+{
+	struct fixture *f = *state;
+	static bool has[SOURCES][KEYS], listing[KEYS], touched[KEYS];
+	bool going = false;
+	uint32_t lister = 0;
+
+	memset(has, 0, sizeof(has));
+	for (int step = 0; step < 60000; step++) {
+		uint32_t s = (uint32_t)draw(f, SOURCES), n = (uint32_t)draw(f, KEYS);
+		uint64_t what = draw(f, 400);
+
+		if (what == 0 && !going) {
+			lister = s;
+			going = true;
+			assert_int_equal(store_listing_begin(f->store, s), 0);
+			memset(touched, 0, sizeof(touched));
+			for (uint32_t k = 0; k < KEYS; k++) /* some were lost or missed */
+				listing[k] = draw(f, 10) == 0 ? draw(f, 2) : has[s][k];
+		} else if (what == 1 && going) {
+			bool ok = draw(f, 3) > 0;
+
+			for (uint32_t k = 0; k < KEYS; k++)
+				if (listing[k])
+					(void)listed(f, k);
+			assert_true(store_listing_end(f->store, ok, 1) >= 0);
+			for (uint32_t k = 0; k < KEYS; k++)
+				if (!touched[k] && (ok || listing[k]))
+					has[lister][k] = listing[k];
+			going = false;
+		} else if (what == 2 && draw(f, 10) == 0 && !going) {
+			store_clear(f->store, s, 1);
+			memset(has[s], 0, sizeof(has[s]));
+		} else {
+			has[s][n] = draw(f, 2);
+			(void)(has[s][n] ? stored(f, s, n) : removed(f, s, n));
+			touched[n] |= going && s == lister;
+		}
+		if (step % 5000 == 0)
+			check(f, has);
+	}
+	check(f, has);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(object_goes_with_its_last_owner),
+		TEST(listing_adds_takes_away_and_leaves_what_events_named),
+		TEST(failed_listing_takes_nothing_away),
+		TEST(warmup_keys_are_left_out_and_memory_is_bounded),
+		TEST(views_agree_after_any_events_and_listings),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
