@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/sources/kv_event.h"
+#include "control/sources/source.h"
+
+#include <stdbool.h>
+
+/*
+ * A source of KV events on the network: subscribes over ZeroMQ, asks its admin port over HTTP, and
+ * does what source.h decides. All from the thread of the event base; at most SOURCE_BATCHES batches
+ * are taken in one go, so that a flood does not starve others.
+ *
+ * /get_all_keys is one key a line. A key with a line feed in it cannot be told there and is not
+ * listed right; the events name it.
+ */
+
+enum { SOURCE_BATCHES = 64 };
+
+struct event_base;
+struct http;
+struct source_adapter;
+
+struct source_adapter_config {
+	const char *name;   /* for log lines */
+	const char *events; /* "tcp://10.0.0.5:5557" */
+	const char *admin;  /* "http://10.0.0.5:9003"; NULL for engines */
+	long timeout_ms;    /* of an answer of the admin port */
+	struct source_config machine;
+};
+
+struct source_adapter_handler {
+	void (*on_event)(const struct kv_event *e, void *ctx);
+	/** Forget everything of this source. */
+	void (*on_clear)(void *ctx);
+	/** -EBUSY: another source is listing, it is tried again. */
+	int (*on_list_begin)(void *ctx);
+	void (*on_listed)(const char *key, size_t len, void *ctx);
+	/** Negative: the listing proves nothing and has to be repeated. */
+	int (*on_list_end)(bool ok, void *ctx);
+};
+
+/** http is shared by adapters of one base. NULL + errno, a sentence in err. */
+struct source_adapter *source_adapter_create(struct event_base *base, struct http *http,
+	const struct source_adapter_config *cfg, const struct source_adapter_handler *handler,
+	void *ctx, char *err, size_t err_len);
+/** After its http, whose requests it made. NULL is ignored. */
+void source_adapter_destroy(struct source_adapter *a);
+/** What is known about it. */
+const struct source *source_adapter_state(const struct source_adapter *a);
+/** Batches that were no batches, and events left out of good ones. */
+uint64_t source_adapter_rejected(const struct source_adapter *a);
