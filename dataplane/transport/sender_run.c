@@ -162,6 +162,25 @@ static void prefetch(const uint8_t *p, uint32_t len)
 		__builtin_prefetch(p + at, 0, 3);
 }
 
+/*
+ * Of every FOLD blocks of a group one folds when its turn comes, see rows_fold(). Each of the FOLD
+ * before it asks for one of the symbols, so that they come from memory while others are sealed.
+ */
+static void prefetch_fold(struct session *s, struct tx_transfer *t, uint8_t stream,
+	const struct item *i)
+{
+	struct tx_stream *st = &t->stream[stream];
+	uint32_t step = (i->esi + i->block) % FOLD, block = i->block + FOLD - step;
+
+	if (block >= st->group_first + st->group_count ||
+		i->esi + step >= partition_k(&st->part, block))
+		return;
+	prefetch(tx_symbol(t, stream, block, i->esi + step, false,
+			 s->tx.gather_bytes +
+				 (size_t)(SESSION_BURST_MAX + FOLD) * s->cfg.symbol_bytes),
+		st->part.symbol_bytes);
+}
+
 size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
 	uint32_t esi, uint8_t *buf)
 {
@@ -225,8 +244,10 @@ size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32
 	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
 	COUNT_ADD(s, tx_source, n);
 	for (uint32_t i = 0; i < n; i++) {
-		if (items[i].b->planned > 0)
+		if (items[i].b->planned > 0) {
 			rows_fold(s, t, stream, items[i].block, items[i].esi);
+			prefetch_fold(s, t, stream, &items[i]);
+		}
 		if (aead->ops->seal_many != NULL)
 			continue;
 		if (i + 1 < n)
