@@ -184,6 +184,33 @@ lab_submit lossy
 lab_wait "$ORDER" 30
 check_py "an order through the emulator on af_packet is done" 'r["state"] == "done"' r="$RESULT"
 check "every object is the one that was made" lab_verify lossy
+
+# Fragments pass the emulator as fragments: it is a line, not a host that puts them together.
+before=$(edge_counters b)
+mac_b=$(ip -n $ns_b -j link show wan | "$LAB_PYTHON" -c 'import json,sys; print(json.load(sys.stdin)[0]["address"])')
+ip netns exec $ns_a "$LAB_PYTHON" - "$mac_b" <<-'PY'
+	import socket, struct, sys
+	def checksum(data):
+	    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+	    while total >> 16:
+	        total = (total & 0xffff) + (total >> 16)
+	    return ~total & 0xffff
+	s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+	s.bind(("wan", 0))
+	eth = bytes.fromhex(sys.argv[1].replace(":", "")) + bytes.fromhex("02000000beef") + b"\x08\0"
+	udp = struct.pack("!HHHH", 9, 4790, 8 + 120, 0) + bytes(120)
+	for n in range(20):
+	    for offset, more in ((0, 0x2000), (64, 0)):
+	        part = udp[offset:offset + 64]
+	        head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(part), 1000 + n, more | offset // 8,
+	                           64, 17, 0, bytes([10, 66, 0, 8]), bytes([10, 66, 0, 2]))
+	        s.send(eth + head[:10] + struct.pack("!H", checksum(head)) + head[12:] + part)
+PY
+fragments() {
+	[ "$(py "n['port_drop_fragment'] - o['port_drop_fragment']" n="$(edge_counters b)" o="$before")" -ge 30 ]
+}
+until_true 5 fragments || true
+check "fragments come out of the emulator as they went in, and the edge drops them" fragments
 b=$(edge_counters b)
 stop edge-a
 stop edge-b
