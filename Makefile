@@ -187,6 +187,8 @@ dts: ## packet by packet against real edges, as root (DTS_ARGS="--test-suite smo
 	$(Q)tools/dev/deps.sh build dts
 	$(submake) all
 	$(submake) dts-lint
+	$(Q)cd dts && BUILD=$(abspath $(BUILD)) /usr/bin/python3 -B -m unittest -q tests_unit.test_harness \
+		$(if $(DTS_ARGS),,tests_unit.test_cleanup)
 	$(Q)/usr/bin/python3 dts/main.py --build-dir $(BUILD) --output-dir $(BUILD)/dts $(DTS_ARGS)
 
 dts-lint: ## ruff, mypy and docstrings of the packet harness; the two come from PyPI

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that is interrupted leaves nothing: no process, no namespace, no pool. Needs root and
+programs in $BUILD/bin; skipped without.
+
+    cd dts; python3 -m unittest tests_unit.test_cleanup"""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from framework.settings import DTS_DIR, ROOT_DIR
+from framework.testbed_model.capability import shared_memory_dir
+from framework.testbed_model.netns_session import PREFIX
+
+BUILD = Path(os.environ.get("BUILD", "build"))
+BUILD = BUILD if BUILD.is_absolute() else ROOT_DIR / BUILD
+
+
+def processes_of(marker: str) -> list[str]:
+    """Command lines that name it, or that live in a namespace that does."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        if marker in line and "test_cleanup" not in line:
+            found.append(f"{entry.name} {line}")
+    return found
+
+
+def namespaces_of(pid: int) -> list[str]:
+    """Namespaces of a run."""
+    text = subprocess.run(("ip", "netns", "list"), capture_output=True, text=True,
+                          check=False).stdout
+    return [line.split()[0] for line in text.splitlines() if line.startswith(f"{PREFIX}{pid}-")]
+
+
+@unittest.skipUnless(os.geteuid() == 0 and (BUILD / "bin/strait-edge").is_file(),
+                     "needs root and what `make` builds")
+class TestInterrupted(unittest.TestCase):
+    """Ctrl-C, SIGTERM and SIGKILL in the middle of a suite that has edges running."""
+
+    def _interrupt(self, number: int) -> tuple[int, int, Path]:
+        out = Path(tempfile.mkdtemp(prefix="strait-dts-cleanup-"))
+        self.addCleanup(subprocess.run, ("rm", "-rf", str(out)), check=False)
+        process = subprocess.Popen(
+            (sys.executable, "-B", str(DTS_DIR / "main.py"), "--build-dir", str(BUILD),
+             "--output-dir", str(out), "--test-suite", "session_headers"),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            # Until both edges run; the worker of the generator does then too.
+            end = time.monotonic() + 60
+            while not (out / "session_headers/edge-peer/out").is_file() and process.poll() is None:
+                self.assertLess(time.monotonic(), end, "the suite does not begin")
+                time.sleep(0.05)
+            self.assertTrue(namespaces_of(process.pid), "no namespaces")
+            self.assertTrue(processes_of(str(out)), "no processes")
+            process.send_signal(number)
+            status = process.wait(40)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        return process.pid, status, out
+
+    def _nothing_left(self, pid: int, out: Path) -> None:
+        self.assertEqual(processes_of(str(out)), [])
+        self.assertEqual(namespaces_of(pid), [])
+        self.assertEqual(list(shared_memory_dir().glob(f"{PREFIX}{pid}-*")), [])
+
+    def test_ctrl_c(self) -> None:
+        """SIGINT unwinds everything and writes results."""
+        pid, status, out = self._interrupt(signal.SIGINT)
+        self._nothing_left(pid, out)
+        self.assertEqual(status, 1)
+        self.assertTrue((out / "results.json").is_file())
+
+    def test_sigterm(self) -> None:
+        """So does SIGTERM."""
+        pid, status, out = self._interrupt(signal.SIGTERM)
+        self._nothing_left(pid, out)
+        self.assertEqual(status, 1)
+
+    def test_sigkill(self) -> None:
+        """After SIGKILL no process lives on; the next run removes namespaces and pools."""
+        pid, status, out = self._interrupt(signal.SIGKILL)
+        self.assertEqual(status, -signal.SIGKILL)
+        end = time.monotonic() + 5
+        while processes_of(str(out)) and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(processes_of(str(out)), [])
+        self.assertTrue(namespaces_of(pid))
+        subprocess.run((sys.executable, "-B", str(DTS_DIR / "main.py"), "--build-dir", str(BUILD),
+                        "--output-dir", str(out / "next"), "--test-suite",
+                        "smoke_tests edge_is_known"), check=True, capture_output=True, timeout=60)
+        self._nothing_left(pid, out)
+
+
+if __name__ == "__main__":
+    unittest.main()
