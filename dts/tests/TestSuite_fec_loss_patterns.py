@@ -207,7 +207,9 @@ class TestFecLossPatterns(TestSuite):
             All objects are COMMITTED without any further symbol; bytes are the same; no drop
             counter moves.
         """
-        items = [Item(b"fec-many-%d" % i, random.randbytes(150000)) for i in range(3)]
+        self._names += 1
+        items = [Item(b"fec-many-%d-%d" % (self._names, i), random.randbytes(150000))
+                 for i in range(3)]
         out = self._session.transfer(items, symbol_bytes=SMALL)
         verify(out.cut[OBJECTS].blocks >= 6, "too few blocks")
 

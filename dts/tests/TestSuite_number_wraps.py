@@ -245,18 +245,18 @@ class TestNumberWraps(TestSuite):
             The order is done, the bytes are the same, no drop counter moves; rx_frame counts the
             REPORTs.
         """
-        data = random.randbytes(600000)
-        put_object(self._edge, b"wrap-clock", data)
+        item = self._item(600000)
+        put_object(self._edge, item.key, item.data)
 
         def prepare(session: Session) -> None:
             session.clock_us = CLOCK_END - round(time.monotonic() * 1e6) - 60000000
         self._peer.prepare = prepare
         self._peer.be_known()
         with counted(self._edge, self._peer, "clock"):
-            order = self._peer.order(["wrap-clock"])
+            order = self._peer.order([item.key.decode()])
             state = self._peer.wait_order(order)
             verify(state == "done", f"the order is {state}")
-        verify(data in self._peer.store.values(), "the object differs")
+        verify(item.data in self._peer.store.values(), "the object differs")
         session = self._peer.accepted[-1]
         with counted(self._edge, self._peer, "beyond", rx_frame=3):
             for stamp in (CLOCK_END, 1 << 63, (1 << 64) - 1):

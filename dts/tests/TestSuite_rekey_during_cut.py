@@ -216,8 +216,10 @@ class TestRekeyDuringCut(TestSuite):
         Verify:
             The order is done, the bytes are the same; no drop counter moves.
         """
+        self._names += 1
+        key = f"cut-order-{self._names}"
         data = random.randbytes(3000000)
-        put_object(self._edge, b"cut-order", data)
+        put_object(self._edge, key.encode(), data)
         self._peer.be_known()
         count = 0
         until = 0.0
@@ -233,7 +235,7 @@ class TestRekeyDuringCut(TestSuite):
             return [] if dark else [datagram]
         with counted(self._edge, self._peer, "blackout"):
             self._peer.disturb = disturb
-            state = self._peer.wait_order(self._peer.order(["cut-order"]))
+            state = self._peer.wait_order(self._peer.order([key]))
             verify(state == "done", f"the order is {state}")
             self._peer.disturb = None
         verify(until > 0, "the transfer was over before the cut")

@@ -177,7 +177,8 @@ class TestReorderingDuplicates(TestSuite):
             The order is done, the peer has the same bytes, and no drop counter of the edge moves.
         """
         self._peer.be_known()
-        data = {b"storm-to-%d" % i: random.randbytes(150000) for i in range(3)}
+        self._names += 1
+        data = {b"storm-to-%d-%d" % (self._names, i): random.randbytes(150000) for i in range(3)}
         for key, value in data.items():
             put_object(self._edge, key, value)
         held: list[bytes] = []
