@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/log.h"
 #include "control/master/master.h"
+#include "control/site/node.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -13,6 +14,8 @@ static const char usage[] =
 	"\n"
 	"The inter-dc master: edges register with it, operators give it orders (straitctl).\n"
 	"\n"
+	"      --role ROLE            inter-dc (default), or site: follow the caches of one site and\n"
+	"                             answer existence there (configuration: site_config.h)\n"
 	"  -c, --config FILE          configuration, YAML (see below)\n"
 	"      --check-config         check configuration, certificates and paths, exit\n"
 	"      --print-effective-config  print it with defaults filled in, exit\n"
@@ -40,7 +43,7 @@ static const char usage[] =
 	"SIGTERM stops, SIGHUP reloads sites, links and certificates. Orders survive any stop.\n"
 	"Exit status: 0 stopped as asked, 1 failed, 2 wrong use or configuration.\n";
 
-enum { OPT_CHECK = 256, OPT_PRINT, OPT_MIN_TERM, OPT_LOG_LEVEL, OPT_VERSION };
+enum { OPT_CHECK = 256, OPT_PRINT, OPT_MIN_TERM, OPT_LOG_LEVEL, OPT_ROLE, OPT_VERSION };
 
 static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' },
@@ -48,6 +51,7 @@ static const struct option options[] = {
 	{ "print-effective-config", no_argument, NULL, OPT_PRINT },
 	{ "min-term", required_argument, NULL, OPT_MIN_TERM },
 	{ "log-level", required_argument, NULL, OPT_LOG_LEVEL },
+	{ "role", required_argument, NULL, OPT_ROLE },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -81,10 +85,42 @@ static int print_config(struct master_config *cfg)
 	return 0;
 }
 
+/* The role of a site has a configuration of its own. */
+static int site_main(const char *path, const char *level_name, bool check, bool print)
+{
+	struct site_config *cfg;
+	enum log_level level;
+	char err[512], *text;
+	int rc = 0;
+
+	cfg = site_config_load(path, err, sizeof(err));
+	if (cfg == NULL) {
+		fprintf(stderr, "strait-master: %s\n", err);
+		return 2;
+	}
+	if (log_level_parse(level_name != NULL ? level_name : cfg->log_level, &level) != 0) {
+		site_config_free(cfg);
+		return wrong_use("--log-level must be error, warn, info or debug");
+	}
+	log_set_level(level);
+	if (print) {
+		text = site_config_print(cfg);
+		rc = text == NULL;
+		fputs(text != NULL ? text : "", stdout);
+		free(text);
+	}
+	if (check)
+		fprintf(stderr, "%s: ok\n", path);
+	if (!check && !print)
+		rc = site_run(cfg) == 0 ? 0 : 1;
+	site_config_free(cfg);
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	struct master_options opt = { 0 };
-	bool check = false, print = false;
+	bool check = false, print = false, site = false;
 	const char *level_name = NULL;
 	struct master_config *cfg;
 	enum log_level level;
@@ -109,6 +145,11 @@ int main(int argc, char **argv)
 		case OPT_LOG_LEVEL:
 			level_name = optarg;
 			break;
+		case OPT_ROLE:
+			site = strcmp(optarg, "site") == 0;
+			if (!site && strcmp(optarg, "inter-dc") != 0)
+				return wrong_use("--role must be inter-dc or site");
+			break;
 		case OPT_VERSION:
 			puts(MASTER_PROGRAM);
 			return 0;
@@ -123,6 +164,8 @@ int main(int argc, char **argv)
 		return wrong_use("unexpected argument");
 	if (opt.config == NULL)
 		return wrong_use("--config FILE is needed");
+	if (site)
+		return site_main(opt.config, level_name, check, print);
 	cfg = master_config_load(opt.config, err, sizeof(err));
 	if (cfg == NULL) {
 		fprintf(stderr, "strait-master: %s\n", err);

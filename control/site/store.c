@@ -27,6 +27,7 @@ struct store {
 	struct touched touched;
 	bool listing, overrun;
 	uint32_t lister;
+	uint16_t listed_tenant;
 	uint8_t round;
 	struct store_stats stats;
 };
@@ -224,7 +225,8 @@ static int64_t sweep(struct store *s, uint32_t source, bool all, uint64_t now_ns
 
 		while (*p != NULL) {
 			struct object *x = *p;
-			bool named = x->round == s->round || touched_has(&s->touched, x->digest);
+			bool named = x->tenant != s->listed_tenant || x->round == s->round ||
+				touched_has(&s->touched, x->digest);
 
 			if ((x->owners >> source & 1) != 0 && (all || !named)) {
 				n++;
@@ -243,7 +245,7 @@ void store_clear(struct store *s, uint32_t source, uint64_t now_ns)
 		(void)sweep(s, source, true, now_ns);
 }
 
-int store_listing_begin(struct store *s, uint32_t source)
+int store_listing_begin(struct store *s, uint32_t source, uint16_t tenant)
 {
 	if (source >= STORE_SOURCES)
 		return -EINVAL;
@@ -252,6 +254,7 @@ int store_listing_begin(struct store *s, uint32_t source)
 	s->listing = true;
 	s->overrun = false;
 	s->lister = source;
+	s->listed_tenant = tenant;
 	if (++s->round == 0) { /* all marks of 255 listings ago are no marks */
 		for (size_t i = 0; i < (size_t)1 << s->bits; i++)
 			for (struct object *x = s->chains[i]; x != NULL; x = x->next)

@@ -59,8 +59,8 @@ int store_removed(struct store *s, uint32_t source, const struct store_key *k, u
 /** Source has nothing. */
 void store_clear(struct store *s, uint32_t source, uint64_t now_ns);
 
-/** -EBUSY: another source is listing. */
-int store_listing_begin(struct store *s, uint32_t source);
+/** Of one tenant's keys, the others are left alone. -EBUSY: another source is listing. */
+int store_listing_begin(struct store *s, uint32_t source, uint16_t tenant);
 /** One key of the listing. Errors as store_stored(). */
 int store_listed(struct store *s, const struct store_key *k, uint64_t now_ns);
 /**

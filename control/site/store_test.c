@@ -114,8 +114,8 @@ static void listing_adds_takes_away_and_leaves_what_events_named(void **state)
 	for (uint32_t n = 0; n < 5; n++)
 		(void)stored(f, 0, n);
 	(void)stored(f, 1, 3);
-	assert_int_equal(store_listing_begin(f->store, 0), 0);
-	assert_int_equal(store_listing_begin(f->store, 1), -EBUSY);
+	assert_int_equal(store_listing_begin(f->store, 0, 0), 0);
+	assert_int_equal(store_listing_begin(f->store, 1, 0), -EBUSY);
 	(void)stored(f, 0, 10); /* stored after the listing was made */
 	(void)removed(f, 0, 1); /* removed after it */
 	(void)removed(f, 1, 2); /* another source's affair */
@@ -128,12 +128,26 @@ static void listing_adds_takes_away_and_leaves_what_events_named(void **state)
 	assert_false(is_there(f, 1) || is_there(f, 2) || is_there(f, 4));
 }
 
+static void listing_of_one_tenant_leaves_the_others_alone(void **state)
+{
+	static const struct digest_key other = { { 5 } };
+	struct fixture *f = *state;
+	struct store_key k = { &other, 1, "k@1", 3 };
+
+	(void)stored(f, 0, 1);
+	assert_int_equal(store_stored(f->store, 0, &k, 0, 1), 1);
+	assert_int_equal(store_listing_begin(f->store, 0, 0), 0);
+	assert_int_equal(store_listing_end(f->store, true, 1), 1);
+	assert_false(is_there(f, 1));
+	assert_true(index_value(f->index, digest_of_key(&other, "k@1", 3)) != 0);
+}
+
 static void failed_listing_takes_nothing_away(void **state)
 {
 	struct fixture *f = *state;
 
 	(void)stored(f, 0, 1);
-	assert_int_equal(store_listing_begin(f->store, 0), 0);
+	assert_int_equal(store_listing_begin(f->store, 0, 0), 0);
 	(void)listed(f, 2);
 	assert_int_equal(store_listing_end(f->store, false, 1), 0);
 	assert_true(is_there(f, 1) && is_there(f, 2));
@@ -217,7 +231,7 @@ static void views_agree_after_any_events_and_listings(void **state)
 		if (what == 0 && !going) {
 			lister = s;
 			going = true;
-			assert_int_equal(store_listing_begin(f->store, s), 0);
+			assert_int_equal(store_listing_begin(f->store, s, 0), 0);
 			memset(touched, 0, sizeof(touched));
 			for (uint32_t k = 0; k < KEYS; k++) /* some were lost or missed */
 				listing[k] = draw(f, 10) == 0 ? draw(f, 2) : has[s][k];
@@ -252,6 +266,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(object_goes_with_its_last_owner),
 		TEST(listing_adds_takes_away_and_leaves_what_events_named),
+		TEST(listing_of_one_tenant_leaves_the_others_alone),
 		TEST(failed_listing_takes_nothing_away),
 		TEST(warmup_keys_are_left_out_and_memory_is_bounded),
 		TEST(views_agree_after_any_events_and_listings),

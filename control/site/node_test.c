@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/site/node.h"
+
+#include "control/base/log.h"
+
+#include <strait/strait.h>
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <netinet/in.h>
+#include <zmq.h>
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A site master beside a publisher with an admin port; a client asks over the socket. */
+
+enum { KEYS = 8, WAIT_S = 20 };
+
+struct fixture {
+	struct event_base *base;
+	struct evhttp *admin;
+	struct site_config *cfg;
+	struct site_node *node;
+	void *zmq, *pub;
+	char dir[64], path[128], socket[128];
+	uint64_t seq;
+	bool truth[KEYS], down;
+};
+
+static void admin_cb(struct evhttp_request *req, void *arg)
+{
+	struct evbuffer *out = evbuffer_new();
+	const char *path = evhttp_request_get_uri(req);
+	struct fixture *f = arg;
+
+	if (strcmp(path, "/kv_events/status") == 0)
+		evbuffer_add_printf(out,
+			"{\"enabled\":true,\"published_batches\":%llu,\"dropped_events\":0}",
+			(unsigned long long)f->seq);
+	else if (strcmp(path, "/get_segments_detail") == 0)
+		evbuffer_add_printf(out, "{\"segments\":[]}");
+	else
+		for (int i = 0; i < KEYS; i++)
+			if (f->truth[i])
+				evbuffer_add_printf(out, "key-%d\n", i);
+	evhttp_send_reply(req, f->down ? 503 : 200, "", out);
+	evbuffer_free(out);
+}
+
+/* [1, [["stored"..]]] would need hashes; Mooncake names keys in maps. */
+static void publish(struct fixture *f, int n, bool stored)
+{
+	uint8_t p[96] = { 0x92, 0x01, 0x91, 0x82 }, seq[8] = { 0 };
+	size_t at = 4;
+
+	f->truth[n] = stored;
+	seq[7] = (uint8_t)++f->seq;
+	at += (size_t)sprintf((char *)p + at, "\xaa%s%c%s\xaaobject_key\xa5key-%d", "event_type",
+		stored ? 0xa6 : 0xa7, stored ? "stored" : "removed", n);
+	assert_int_equal(zmq_send(f->pub, "", 0, ZMQ_SNDMORE), 0);
+	assert_int_equal(zmq_send(f->pub, seq, 8, ZMQ_SNDMORE), 8);
+	assert_int_equal(zmq_send(f->pub, p, at, 0), at);
+}
+
+static void file_put_text(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	assert_int_equal(chmod(path, 0600), 0);
+}
+
+static int setup(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+	struct evhttp_bound_socket *bound;
+	struct sockaddr_in at;
+	socklen_t len = sizeof(at);
+	char endpoint[64], text[800], secret[128], err[300];
+	size_t endpoint_len = sizeof(endpoint);
+
+	log_set_level(LOG_LEVEL_ERROR);
+	snprintf(f->dir, sizeof(f->dir), "/tmp/strait-node-XXXXXX");
+	assert_non_null(mkdtemp(f->dir));
+	snprintf(f->path, sizeof(f->path), "%s/site.yaml", f->dir);
+	snprintf(secret, sizeof(secret), "%s/secret", f->dir);
+	snprintf(f->socket, sizeof(f->socket), "%s/exist", f->dir);
+	file_put_text(secret, "0123456789abcdef");
+	f->base = event_base_new();
+	f->admin = evhttp_new(f->base);
+	evhttp_set_gencb(f->admin, admin_cb, f);
+	bound = evhttp_bind_socket_with_handle(f->admin, "127.0.0.1", 0);
+	assert_non_null(bound);
+	getsockname(evhttp_bound_socket_get_fd(bound), (struct sockaddr *)&at, &len);
+	f->zmq = zmq_ctx_new();
+	f->pub = zmq_socket(f->zmq, ZMQ_PUB);
+	assert_int_equal(zmq_bind(f->pub, "tcp://127.0.0.1:*"), 0);
+	assert_int_equal(zmq_getsockopt(f->pub, ZMQ_LAST_ENDPOINT, endpoint, &endpoint_len), 0);
+	snprintf(text, sizeof(text),
+		"site: a\nsecret: %s\nsources:\n  - { name: m, events: \"%s\", admin: "
+		"\"http://127.0.0.1:%u\" }\ntenants:\n  - { name: default, socket: %s }\n",
+		secret, endpoint, ntohs(at.sin_port), f->socket);
+	file_put_text(f->path, text);
+	f->cfg = site_config_load(f->path, err, sizeof(err));
+	if (f->cfg == NULL)
+		fail_msg("%s", err);
+	f->truth[1] = true;
+	f->seq = 3;
+	f->node = site_node_create(f->base, f->cfg, err, sizeof(err));
+	if (f->node == NULL)
+		fail_msg("%s", err);
+	*state = f;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *f = *state;
+	char secret[128];
+
+	site_node_destroy(f->node);
+	site_config_free(f->cfg);
+	evhttp_free(f->admin);
+	event_base_free(f->base);
+	zmq_close(f->pub);
+	zmq_ctx_term(f->zmq);
+	snprintf(secret, sizeof(secret), "%s/secret", f->dir);
+	unlink(secret);
+	unlink(f->path);
+	assert_int_equal(rmdir(f->dir), 0);
+	free(f);
+	return 0;
+}
+
+/* Run the loop until a client gets these answers. */
+static bool answers(struct fixture *f, struct strait_exist *x, const char *want)
+{
+	struct strait_key k[KEYS];
+	char text[KEYS][8], got[KEYS + 1] = "";
+	struct timespec now, end;
+	uint8_t a[KEYS];
+
+	for (int i = 0; i < KEYS; i++)
+		k[i] = (struct strait_key){ text[i],
+			(size_t)snprintf(text[i], sizeof(text[i]), "key-%d", i) };
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += WAIT_S;
+	do {
+		event_base_loop(f->base, EVLOOP_ONCE);
+		assert_int_equal(strait_exist_batch(x, k, KEYS, a, NULL), 0);
+		for (int i = 0; i < KEYS; i++)
+			got[i] = "ny?"[a[i]];
+		if (strcmp(got, want) == 0)
+			return true;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec < end.tv_sec);
+	print_error("got %s, want %s\n", got, want);
+	return false;
+}
+
+static void site_answers_for_its_caches_and_says_when_it_cannot(void **state)
+{
+	struct fixture *f = *state;
+	struct strait_exist *x = strait_exist_open(f->socket, 5000);
+	struct store_stats st;
+
+	assert_non_null(x);
+	assert_true(answers(f, x, "????????"));
+	assert_true(answers(f, x, "nynnnnnn"));
+	assert_true(site_node_is_ready(f->node));
+	publish(f, 2, true);
+	publish(f, 1, false);
+	assert_true(answers(f, x, "nnynnnnn"));
+	/* A batch is lost and the admin port is down: nothing is known until it is back. */
+	f->down = true;
+	f->seq++;
+	f->truth[5] = true;
+	publish(f, 3, true);
+	assert_true(answers(f, x, "????????"));
+	f->down = false;
+	assert_true(answers(f, x, "nnyynynn"));
+	site_node_store_stats(f->node, &st);
+	assert_int_equal(st.objects, 3);
+	assert_int_equal(site_node_source(f->node, 0)->gaps, 1);
+	strait_exist_close(x);
+}
+
+static void configuration_mistakes_name_file_and_line(void **state)
+{
+	struct fixture *f = *state;
+	char path[160], text[600], err[300];
+	static const struct {
+		const char *yaml, *want;
+	} bad[] = {
+		{ "site: A!\n", "missing" },
+		{ "site: a\nsecret: /nonexistent\nsources:\n  - { name: m, events: x, admin: "
+		  "http://x }\ntenants:\n  - { name: t }\n",
+			":2" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: m, events: x, admin: y }\n"
+		  "tenants:\n  - { name: t }\n",
+			":4" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: m, events: x, admin: "
+		  "http://x }\ntenants:\n  - { name: t }\n  - { name: t }\n",
+			":7" },
+	};
+
+	snprintf(path, sizeof(path), "%s/bad.yaml", f->dir);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		const char *hole = strstr(bad[i].yaml, "%s");
+
+		if (hole != NULL)
+			snprintf(text, sizeof(text), "%.*s%s%s", (int)(hole - bad[i].yaml),
+				bad[i].yaml, f->dir, hole + 2);
+		else
+			snprintf(text, sizeof(text), "%s", bad[i].yaml);
+		file_put_text(path, text);
+		assert_null(site_config_load(path, err, sizeof(err)));
+		assert_int_equal(errno, EINVAL);
+		assert_non_null(strstr(err, "bad.yaml"));
+		if (strstr(err, bad[i].want) == NULL)
+			fail_msg("\"%s\" has no \"%s\"", err, bad[i].want);
+	}
+	unlink(path);
+}
+
+static void each_tenant_has_a_key_of_its_own(void **state)
+{
+	struct digest_key a, b, c;
+
+	(void)state;
+	assert_int_equal(site_tenant_key("0123456789abcdef", 16, "default", &a), 0);
+	assert_int_equal(site_tenant_key("0123456789abcdef", 16, "other", &b), 0);
+	assert_int_equal(site_tenant_key("0123456789abcdef", 16, "default", &c), 0);
+	assert_memory_not_equal(a.bytes, b.bytes, 16);
+	assert_memory_equal(a.bytes, c.bytes, 16);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(site_answers_for_its_caches_and_says_when_it_cannot),
+		TEST(configuration_mistakes_name_file_and_line),
+		cmocka_unit_test(each_tenant_has_a_key_of_its_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/site/site_config.h"
+
+#include "control/base/config.h"
+#include "control/base/file.h"
+#include "control/base/log.h"
+#include "control/base/name.h"
+#include "control/base/units.h"
+#include "control/site/store.h"
+
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/kdf.h>
+#include <openssl/params.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SECRET_MIN = 16, SECRET_MAX = 4096, TENANTS_MAX = 64, KEYS_DEFAULT = 1000000 };
+
+#define STRING(field, type, flags)                                                                 \
+	CYAML_FIELD_STRING_PTR(#field, CYAML_FLAG_POINTER | (flags), type, field, 1, 4096)
+#define NEEDED   CYAML_FLAG_DEFAULT
+#define OPTIONAL CYAML_FLAG_OPTIONAL
+
+static const cyaml_schema_field_t source_fields[] = {
+	STRING(name, struct site_source_config, NEEDED),
+	STRING(events, struct site_source_config, NEEDED),
+	STRING(admin, struct site_source_config, NEEDED),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t tenant_fields[] = {
+	STRING(name, struct site_tenant_config, NEEDED),
+	STRING(socket, struct site_tenant_config, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t source_value = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct site_source_config, source_fields),
+};
+
+static const cyaml_schema_value_t tenant_value = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct site_tenant_config, tenant_fields),
+};
+
+static const cyaml_schema_field_t fields[] = {
+	STRING(site, struct site_config, NEEDED),
+	STRING(secret, struct site_config, NEEDED),
+	CYAML_FIELD_SEQUENCE("sources", CYAML_FLAG_POINTER, struct site_config, sources,
+		&source_value, 1, STORE_SOURCES),
+	CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER, struct site_config, tenants,
+		&tenant_value, 1, TENANTS_MAX),
+	CYAML_FIELD_UINT("keys", OPTIONAL, struct site_config, keys),
+	STRING(memory, struct site_config, OPTIONAL),
+	STRING(max_age, struct site_config, OPTIONAL),
+	STRING(log_level, struct site_config, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct site_config, fields),
+};
+
+int site_tenant_key(const void *secret, size_t len, const char *tenant, struct digest_key *out)
+{
+	EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
+	EVP_KDF_CTX *ctx = EVP_KDF_CTX_new(kdf);
+	char digest[] = "SHA256", info[300];
+	OSSL_PARAM params[4];
+	int n = snprintf(info, sizeof(info), "strait digest %s", tenant), ret = -EINVAL;
+
+	if (ctx != NULL && n > 0 && (size_t)n < sizeof(info)) {
+		params[0] = OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0);
+		params[1] = OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY,
+			(void *)(uintptr_t)secret, len);
+		params[2] = OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, info, (size_t)n);
+		params[3] = OSSL_PARAM_construct_end();
+		if (EVP_KDF_derive(ctx, out->bytes, sizeof(out->bytes), params) == 1)
+			ret = 0;
+	}
+	EVP_KDF_CTX_free(ctx);
+	EVP_KDF_free(kdf);
+	return ret;
+}
+
+static int default_to(char **field, const char *value)
+{
+	if (*field != NULL)
+		return 0;
+	*field = cyaml_mem(NULL, NULL, strlen(value) + 1);
+	if (*field == NULL)
+		return -ENOMEM;
+	strcpy(*field, value);
+	return 0;
+}
+
+static int keys_derive(struct site_config *cfg, const char *path, char *err, size_t err_len)
+{
+	char why[300], *secret;
+	size_t len;
+	int ret = file_check_private(cfg->secret, why, sizeof(why));
+
+	if (ret < 0)
+		return config_fail(err, err_len, path, "secret", "%s", why);
+	ret = file_read(cfg->secret, SECRET_MAX, &secret, &len);
+	if (ret < 0)
+		return config_fail(err, err_len, path, "secret", "%s: %s", cfg->secret,
+			strerror(-ret));
+	for (unsigned int i = 0; i < cfg->tenants_count && len >= SECRET_MIN && ret == 0; i++)
+		ret = site_tenant_key(secret, len, cfg->tenants[i].name, &cfg->tenants[i].key);
+	OPENSSL_cleanse(secret, len);
+	free(secret);
+	if (len < SECRET_MIN)
+		return config_fail(err, err_len, path, "secret", "%s has fewer than %d bytes",
+			cfg->secret, SECRET_MIN);
+	return ret;
+}
+
+static int check(struct site_config *cfg, const char *path, char *err, size_t err_len)
+{
+	enum log_level level;
+	char why[200], where[64];
+
+	if (name_check("site", cfg->site, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "site", "%s", why);
+	if (units_parse_bytes(cfg->memory, &cfg->memory_bytes, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "memory", "%s", why);
+	if (units_parse_duration(cfg->max_age, &cfg->max_age_ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "max_age", "%s", why);
+	if (log_level_parse(cfg->log_level, &level) != 0)
+		return config_fail(err, err_len, path, "log_level",
+			"use error, warn, info or debug");
+	for (unsigned int i = 0; i < cfg->sources_count; i++) {
+		snprintf(where, sizeof(where), "sources[%u].admin", i);
+		if (strncmp(cfg->sources[i].admin, "http://", 7) != 0 &&
+			strncmp(cfg->sources[i].admin, "https://", 8) != 0)
+			return config_fail(err, err_len, path, where, "must begin with http://");
+	}
+	for (unsigned int i = 1; i < cfg->tenants_count; i++)
+		for (unsigned int k = 0; k < i; k++)
+			if (strcmp(cfg->tenants[i].name, cfg->tenants[k].name) == 0) {
+				snprintf(where, sizeof(where), "tenants[%u].name", i);
+				return config_fail(err, err_len, path, where,
+					"tenant %s is listed twice", cfg->tenants[i].name);
+			}
+	return 0;
+}
+
+struct site_config *site_config_load(const char *path, char *err, size_t err_len)
+{
+	struct site_config *cfg = NULL;
+	int ret = config_load(path, &schema, (void **)&cfg, err, err_len);
+
+	if (ret == 0 &&
+		(default_to(&cfg->memory, "8G") < 0 || default_to(&cfg->max_age, "30s") < 0 ||
+			default_to(&cfg->log_level, "info") < 0)) {
+		snprintf(err, err_len, "out of memory");
+		ret = -ENOMEM;
+	}
+	if (ret == 0 && cfg->keys == 0)
+		cfg->keys = KEYS_DEFAULT;
+	if (ret == 0)
+		ret = check(cfg, path, err, err_len);
+	if (ret == 0)
+		ret = keys_derive(cfg, path, err, err_len);
+	if (ret == 0)
+		return cfg;
+	site_config_free(cfg);
+	errno = -ret;
+	return NULL;
+}
+
+void site_config_free(struct site_config *cfg)
+{
+	if (cfg == NULL)
+		return;
+	for (unsigned int i = 0; i < cfg->tenants_count; i++)
+		OPENSSL_cleanse(&cfg->tenants[i].key, sizeof(cfg->tenants[i].key));
+	config_free(&schema, cfg);
+}
+
+char *site_config_print(const struct site_config *cfg)
+{
+	return config_print(&schema, cfg);
+}

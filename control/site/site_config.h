@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/index/digest.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Configuration of strait-master --role site:
+ *
+ *   site: a
+ *   secret: /etc/strait/deployment.secret   # 16 bytes or more, the same at all sites, mode 0600
+ *   sources:
+ *     - name: mooncake-1
+ *       events: tcp://10.0.0.5:5557          # --kv_events_bind_endpoint of the Mooncake master
+ *       admin: http://10.0.0.5:9003          # its metrics port
+ *   tenants:                                 # who may open the socket may ask for that tenant
+ *     - { name: default, socket: /run/strait/exist-default.sock }
+ *   keys: 1000000                            # expected; it grows beyond
+ *   memory: 8G                               # of key strings
+ *   max_age: 30s                             # older than that nothing is known
+ *   log_level: info
+ */
+
+struct site_source_config {
+	char *name, *events, *admin;
+};
+
+struct site_tenant_config {
+	char *name, *socket;
+	struct digest_key key; /* derived */
+};
+
+struct site_config {
+	char *site, *secret, *memory, *max_age, *log_level;
+	struct site_source_config *sources;
+	unsigned int sources_count;
+	struct site_tenant_config *tenants;
+	unsigned int tenants_count;
+	uint64_t keys;
+	uint64_t memory_bytes, max_age_ns;
+};
+
+/** NULL + errno + err with file and line. */
+struct site_config *site_config_load(const char *path, char *err, size_t err_len);
+void site_config_free(struct site_config *cfg);
+/** As YAML, defaults filled in. malloc'd. */
+char *site_config_print(const struct site_config *cfg);
+
+/**
+ * A tenant's digest key: HKDF-SHA256 (RFC 5869, no salt) of the deployment's secret, info "strait digest "
+ * and the tenant's name. 0 or -EINVAL.
+ */
+int site_tenant_key(const void *secret, size_t len, const char *tenant, struct digest_key *out);
