@@ -40,7 +40,7 @@ from framework.testbed_model.capability import (
     topology_why_not,
     why_not,
 )
-from framework.testbed_model.netns_session import PREFIX, remove_stale
+from framework.testbed_model.netns_session import HISTORY, PREFIX, remove_stale
 from framework.testbed_model.node import Testbed
 from framework.testbed_model.traffic_generator.scapy import ScapyTrafficGenerator
 
@@ -257,6 +257,7 @@ class Runner:
         if result in (Result.FAIL, Result.ERROR):
             self._log.debug("%s", traceback.format_exc())
             assert why is not None
+            self._log.debug("last commands:\n  %s", "\n  ".join(HISTORY))
             self._log.debug("%s", "".join(traceback.format_exception(why)))
         try:
             suite.tear_down_test_case()

@@ -9,12 +9,15 @@ import os
 import shutil
 import signal
 import subprocess
+from collections import deque
 from pathlib import Path
 
 from framework.exception import CommandError
 from framework.logger import get_logger
 
 PREFIX = "strait-dts-"
+# The last commands of the testbed, for the log of a case that fails.
+HISTORY: deque[str] = deque(maxlen=10)
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -29,6 +32,7 @@ def _die_with(parent: int) -> None:
 def run(*argv: str, check: bool = True, timeout: float = 20) -> subprocess.CompletedProcess[str]:
     """A short command, in the namespace of the harness."""
     get_logger().debug("$ %s", " ".join(argv))
+    HISTORY.append(" ".join(argv))
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
