@@ -158,7 +158,7 @@ soak: $(SIM) $(BUILD)/test/tests/unit/transport_hostile_random_test ## many more
 sim-report: $(SIM) ## measure the transport, write doc/transport-report.md (REPORT_QUICK=1: few seeds)
 	$(Q)BUILD=$(BUILD) tests/sim/report.py $(if $(REPORT_QUICK),--quick)
 
-bench: $(BUILD)/bin/strait-bench ## one core's sender and receiver beside their ceilings (two minutes)
+bench: $(BUILD)/bin/strait-bench ## one core's sender and receiver beside their ceilings (four minutes)
 	$(Q)BUILD=$(BUILD) tools/bench/table.py
 
 # Programs around other transports' libraries; nothing of Strait is linked with them.

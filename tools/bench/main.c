@@ -55,6 +55,7 @@ static void stretch_add(struct run *x, const struct stretch *s)
 	double blocks = s->blocks > 0 ? s->blocks : 1;
 
 	result_add(x->r, "mpps", packets / s->seconds * 1e-6);
+	result_add(x->r, "path_cycles", s->seconds * host_cycles_a_second() / packets);
 	result_add(x->r, "cpu_share", s->seconds / s->wall_seconds);
 	result_add(x->r, "rows_per_block", (double)s->rows / blocks);
 	result_add(x->r, "resent_share", (double)s->resent / packets);

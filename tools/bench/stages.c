@@ -10,10 +10,11 @@
 #include "dataplane/transport/packet.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { K = STRAIT_BLOCK_SYMBOLS_MAX, BLOCKS = 400 };
+enum { K = STRAIT_BLOCK_SYMBOLS_MAX, BLOCKS = 400, HOT = 8, TOGETHER = 8 };
 
 struct bench {
 	struct aead aead;
@@ -26,8 +27,8 @@ struct bench {
 
 const char *stage_name(enum stage stage)
 {
-	static const char *const names[STAGE_COUNT] = { "header", "seal", "open", "digest",
-		"parity_block", "seal_and_parity_fused", "decode" };
+	static const char *const names[STAGE_COUNT] = { "header", "seal_hot", "seal", "open",
+		"digest", "parity", "parity_block", "decode" };
 
 	return names[stage];
 }
@@ -53,18 +54,13 @@ static void header(struct bench *b, uint8_t *packet, uint8_t nonce[STRAIT_IV_BYT
 	key_nonce(iv, b->pn++, nonce);
 }
 
-static void seal_block(struct bench *b, const uint8_t *block, uint32_t fused_rows)
+static void seal_block(struct bench *b, const uint8_t *block, bool hot)
 {
-	for (uint32_t r = 0; r < fused_rows; r++)
-		memset(b->row[r], 0, b->symbol);
 	for (uint32_t j = 0; j < K; j++) {
-		const uint8_t *symbol = block + j * b->symbol;
-		uint8_t nonce[STRAIT_IV_BYTES], *packet = packet_at(b, b->pn);
+		const uint8_t *symbol = block + (hot ? j % HOT : j) * b->symbol;
+		uint8_t nonce[STRAIT_IV_BYTES], *packet = packet_at(b, hot ? j % HOT : b->pn);
 
 		header(b, packet, nonce);
-		if (fused_rows > 0)
-			(void)rs_encode_update(&b->rs, K, 0, fused_rows, b->symbol, j, 1, &symbol,
-				b->row, false);
 		aead_seal(&b->aead, nonce, packet, STRAIT_HEADER_BYTES, symbol, b->symbol,
 			packet + STRAIT_HEADER_BYTES, packet + STRAIT_HEADER_BYTES + b->symbol);
 	}
@@ -85,8 +81,11 @@ static void stage_run(struct bench *b, enum stage stage, uint8_t *block)
 		for (uint32_t j = 0; j < K; j++)
 			header(b, packet_at(b, b->pn), nonce);
 		break;
+	case STAGE_SEAL_HOT:
+		seal_block(b, block, true);
+		break;
 	case STAGE_SEAL:
-		seal_block(b, block, 0);
+		seal_block(b, block, false);
 		break;
 	case STAGE_OPEN:
 		for (uint32_t j = 0; j < K; j++) {
@@ -106,8 +105,10 @@ static void stage_run(struct bench *b, enum stage stage, uint8_t *block)
 	case STAGE_PARITY_BLOCK:
 		(void)rs_encode(&b->rs, K, 0, b->rows, b->symbol, from, b->row);
 		break;
-	case STAGE_PARITY_FUSED:
-		seal_block(b, block, b->rows);
+	case STAGE_PARITY:
+		for (uint32_t j = 0; j < K; j += TOGETHER)
+			(void)rs_encode_update(&b->rs, K, 0, b->rows, b->symbol, j, TOGETHER,
+				from + j, b->row, j == 0);
 		break;
 	default:
 		(void)rs_decode(&b->rs, K, b->symbol, src, present, &esi, b->row, 1);

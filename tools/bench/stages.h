@@ -12,11 +12,12 @@
 
 enum stage {
 	STAGE_HEADER,       /* encode the clear header, make the nonce */
-	STAGE_SEAL,         /* seal, source from DRAM */
+	STAGE_SEAL_HOT,     /* seal, source and packet in the cache */
+	STAGE_SEAL,         /* seal from DRAM into a ring of packets, header included */
 	STAGE_OPEN,         /* open into place in DRAM */
 	STAGE_DIGEST,       /* digest a block just written, as one piece */
-	STAGE_PARITY_BLOCK, /* rows of a whole block at once, as the path does */
-	STAGE_PARITY_FUSED, /* rows per packet, right before its seal: seal included */
+	STAGE_PARITY,       /* add symbols from DRAM to the block's rows, eight at a time */
+	STAGE_PARITY_BLOCK, /* rows of a whole block at once, as for late repair */
 	STAGE_DECODE,       /* rebuild one symbol of a block, per packet of the block */
 	STAGE_COUNT
 };
