@@ -49,7 +49,7 @@ void site_config_free(struct site_config *cfg);
 char *site_config_print(const struct site_config *cfg);
 
 /**
- * A tenant's digest key: HKDF-SHA256 (RFC 5869, no salt) of the deployment's secret, info "strait digest "
- * and the tenant's name. 0 or -EINVAL.
+ * A tenant's digest key: HKDF-SHA256 (RFC 5869, no salt) of the deployment's secret, info
+ * "strait digest " and the tenant's name. 0 or -EINVAL.
  */
 int site_tenant_key(const void *secret, size_t len, const char *tenant, struct digest_key *out);

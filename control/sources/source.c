@@ -72,7 +72,8 @@ void source_disconnected(struct source *s, uint64_t now_ns)
 	(void)now_ns;
 	s->connected = false;
 	s->state = SOURCE_DOWN;
-	s->have_base = false;
+	s->have_base = s->have_published = false;
+	s->offset = s->asked_seq = 0;
 	s->dirty = true;
 }
 
@@ -103,6 +104,10 @@ enum source_action source_batch(struct source *s, uint64_t seq, uint64_t now_ns)
 		}
 		suspect(s, back ? SOURCE_RESTART : SOURCE_GAP, now_ns);
 		s->have_base = false;
+		if (back) { /* an answer on its way is of the old count */
+			s->have_published = false;
+			s->offset = s->asked_seq = 0;
+		}
 		if (!has_listing(s)) {
 			s->complete_ns = now_ns;
 			s->state = SOURCE_LIVE;
@@ -152,7 +157,8 @@ void source_status(struct source *s, bool enabled, uint64_t published, uint64_t 
 {
 	s->publisher_off = !enabled;
 	if (!enabled) {
-		s->have_base = s->have_seq = false;
+		s->have_base = s->have_seq = s->have_published = false;
+		s->offset = 0;
 		if (s->state == SOURCE_LIVE)
 			s->state = SOURCE_POLLED;
 		return;
@@ -161,14 +167,20 @@ void source_status(struct source *s, bool enabled, uint64_t published, uint64_t 
 		suspect(s, SOURCE_MISSED, now_ns);
 		return;
 	}
-	/* Batches may have come after the answer was given. */
-	if (published < s->asked_seq || (!s->have_seq && s->have_base && published < s->base)) {
+	if (s->have_published && published < s->published) {
 		suspect(s, SOURCE_RESTART, now_ns);
 		s->have_seq = false;
 		s->have_base = true;
-		s->base = published;
+		s->published = s->base = published;
+		s->offset = s->asked_seq = 0;
 		return;
 	}
+	s->have_published = true;
+	s->published = published;
+	/* Batches may have come after the answer was given, so the seq when we asked counts. */
+	if (published + s->offset < s->asked_seq)
+		s->offset = s->asked_seq - published;
+	published += s->offset;
 	if (!s->have_seq && !s->have_base) {
 		s->have_base = true;
 		s->base = published;

@@ -14,7 +14,7 @@
  * a new one when anything was missed:
  *
  *   gap               the seq jumped: events are lost
- *   restart           the seq went back, or the status counts less than we have seen
+ *   restart           the seq went back, or the status counts less than it did
  *   reconnect         the connection was gone: anything may have happened
  *   missed            the status counts more than has come, with nothing on its way
  *   overflow          our own queue or memory was full
@@ -82,6 +82,9 @@ struct source {
 	uint64_t seq;       /* last one seen */
 	uint64_t asked_seq; /* when the status was asked for */
 	uint64_t base;      /* what the status counted when the listing began */
+	bool have_published;
+	uint64_t published; /* as the status said last */
+	uint64_t offset;    /* seqs that it does not count: dropped behind its back */
 	uint64_t replay_from;
 	uint64_t segments; /* hash of what was mounted */
 	bool have_segments;

@@ -127,6 +127,52 @@ static void answer_older_than_the_last_batches_is_no_restart(void **state)
 	assert_true(source_is_complete(&s));
 }
 
+static void answer_from_before_a_restart_does_not_confuse(void **state)
+{
+	struct source s;
+
+	(void)state;
+	bring_up(&s);
+	for (uint64_t n = 11; n < 500; n++)
+		assert_int_equal(source_batch(&s, n, 2 * S), SOURCE_APPLY);
+	source_status_begin(&s, 3 * S);
+	assert_int_equal(source_batch(&s, 1, 3 * S), SOURCE_APPLY);
+	source_status(&s, true, 1, 3 * S);
+	source_listing_begin(&s, 4 * S);
+	source_listing_end(&s, true, 4 * S, 5 * S);
+	for (uint64_t n = 0; n < 10; n++) {
+		source_status_begin(&s, (6 + n) * S);
+		source_status(&s, true, 1, (6 + n) * S);
+	}
+	assert_true(source_is_complete(&s));
+	assert_int_equal(s.resyncs[SOURCE_MISSED], 0);
+}
+
+static void publisher_that_numbers_more_than_it_counts_is_listed_once(void **state)
+{
+	struct source s;
+	uint64_t now = 10 * S;
+
+	(void)state;
+	bring_up(&s);
+	assert_int_equal(source_batch(&s, 15, 2 * S), SOURCE_APPLY); /* four were dropped unseen */
+	source_listing_begin(&s, 4 * S);
+	source_listing_end(&s, true, 4 * S, 5 * S);
+	for (uint64_t n = 0; n < 20; n++, now += S) {
+		source_status_begin(&s, now);
+		source_status(&s, true, 11 + n, now);
+		assert_int_equal(source_batch(&s, 16 + n, now), SOURCE_APPLY);
+	}
+	assert_true(source_is_complete(&s));
+	assert_int_equal(s.resyncs[SOURCE_RESTART] + s.resyncs[SOURCE_MISSED], 0);
+	assert_int_equal(s.listings, 2);
+	/* And its last one lost shows all the same. */
+	source_status_begin(&s, now);
+	source_status(&s, true, 32, now);
+	source_status(&s, true, 32, now + 3 * S);
+	assert_int_equal(s.resyncs[SOURCE_MISSED], 1);
+}
+
 static void lost_last_batch_shows_in_the_status_after_a_while(void **state)
 {
 	struct source s;
@@ -371,6 +417,8 @@ int main(void)
 		cmocka_unit_test(gap_during_a_listing_makes_another_and_ever_less_often),
 		cmocka_unit_test(restart_without_a_word_shows_in_the_status),
 		cmocka_unit_test(answer_older_than_the_last_batches_is_no_restart),
+		cmocka_unit_test(answer_from_before_a_restart_does_not_confuse),
+		cmocka_unit_test(publisher_that_numbers_more_than_it_counts_is_listed_once),
 		cmocka_unit_test(lost_last_batch_shows_in_the_status_after_a_while),
 		cmocka_unit_test(publisher_that_is_off_is_polled),
 		cmocka_unit_test(vanished_segment_and_reconnect_need_a_listing),
