@@ -42,8 +42,8 @@ struct aead_ops {
 	int (*open)(struct aead *a, const uint8_t *iv, const uint8_t *aad, size_t aad_len,
 		const uint8_t *src, size_t len, const uint8_t *tag, uint8_t *dst);
 	/**
-	 * The same as seal() for each job, all with aad_len bytes of AAD. NULL where packets together
-	 * are no cheaper than one by one, which lets the caller do other work between them.
+	 * The same as seal() for each job, all with aad_len bytes of AAD. NULL where packets
+	 * together are no cheaper than one by one, so that the caller can work between them.
 	 */
 	void (*seal_many)(struct aead *a, const struct aead_job *jobs, uint32_t n, size_t aad_len);
 };

@@ -7,7 +7,6 @@
 
 #include <strait/wire.h>
 
-#include <openssl/crypto.h>
 #include <rte_bus_vdev.h>
 #include <rte_cryptodev.h>
 #include <rte_cycles.h>
@@ -319,8 +318,8 @@ const struct aead_ops *aead_cryptodev_start(const char *name, char *err, size_t 
 		id = rte_cryptodev_get_dev_id(name);
 	if (id < 0) {
 		snprintf(err, err_len,
-			"there is no crypto device %s: bind it to DPDK, or name a virtual one such as "
-			"crypto_aesni_gcm",
+			"there is no crypto device %s: bind it to DPDK, or name a virtual one "
+			"such as crypto_aesni_gcm",
 			name);
 		return NULL;
 	}

@@ -69,7 +69,7 @@ struct sender {
 	uint8_t *cache_bytes;  /* RS_BATCH_ROWS symbols for each of cache[] */
 	uint8_t *gather_bytes; /* STRAIT_BLOCK_SYMBOLS_MAX symbols */
 
-	/* Of the burst being filled: packets that may follow the one asked for, and what they took. */
+	/* Of the burst being filled: packets that may follow the one asked for; their bytes. */
 	struct session_packet *more;
 	uint32_t more_room;
 	size_t more_bytes;

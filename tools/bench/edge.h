@@ -6,11 +6,11 @@
 
 /*
  * Two edges' packet paths at saturation: two processes joined by memif, each with the appliance's
- * worker, port and buffers on a CPU of its own and a control thread that answers its events. No TLS,
- * no master, no pool file: both know the session's secret, objects lie in memory.
+ * worker, port and buffers on a CPU of its own and a control thread that answers its events. No
+ * TLS, no master, no pool file: both know the session's secret, objects lie in memory.
  *
  * gbps is payload of committed objects by the wall clock; core_gbps the same by the CPU time of the
- * busier process, which others on the machine do not touch; cpu_s_per_gb counts both processes whole.
+ * busier process, which others on the machine do not touch; cpu_s_per_gb counts both processes.
  */
 
 /** Adds o->runs values of each figure. 0 or -errno: -ETIME the edges stalled. */

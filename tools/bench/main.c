@@ -182,7 +182,7 @@ out:
 	return ret;
 }
 
-/* The edges first, with all CPUs; then what one core could do at most, as sender and as receiver. */
+/* The edges first, with all CPUs; then what one core could do at most, sending and receiving. */
 static int edge_run(const struct bench_options *o, struct result *r)
 {
 	struct run x = { .o = o, .r = r, .pool_bytes = (size_t)o->pool_mib << 20 };

@@ -117,8 +117,8 @@ void tx_bench_destroy(struct tx_bench *b)
 }
 
 /*
- * The stand-in's cycles are not the sender's: tx_bench_run() takes them off. A call that the machine
- * interrupted counts as the ones before, lest what others got of the CPU be taken off too.
+ * The stand-in's cycles are not the sender's: tx_bench_run() takes them off. A call that the
+ * machine interrupted counts as the ones before, lest what others got of the CPU be taken off too.
  */
 static void standin_add(struct tx_bench *b, struct stretch *out, uint64_t cycles, uint32_t packets)
 {

@@ -6,8 +6,9 @@
 #include <stdint.h>
 
 /*
- * The sending side's control thread of both benchmarks: SOURCE_LIVE transfers at once, each over its
- * part of the pool again and again; the older goes first, the next is open before it is closed. An order's number mod SOURCE_LIVE says which part.
+ * The sending side's control thread of both benchmarks: SOURCE_LIVE transfers at once, each over
+ * its part of the pool again and again; the older goes first, the next is open before it is closed.
+ * An order's number mod SOURCE_LIVE says which part.
  */
 
 enum {
