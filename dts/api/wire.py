@@ -29,6 +29,8 @@ from wire.session import Session
 from wire.sockets import SocketSource
 from wire.tls import Channel, Identity
 
+# What the edge may send to a peer written in Python on a busy machine.
+PEER_CAP = "40Mbit"
 # Longer than two reports of the edge to the master.
 SETTLE_SECONDS = 2.2 * REPORT_INTERVAL
 
@@ -43,7 +45,7 @@ class PeeredEdge(Edge):
     def __init__(self, master: Master, **config: Any) -> None:
         """As Edge."""
         super().__init__(master, get_ctx().sut.name,
-                         **merge({"control": {"drain_timeout": "500ms"}}, config))
+                         **merge({"control": {"drain_timeout": "500ms"}, "cap": PEER_CAP}, config))
 
 
 class WirePeer(Peer):

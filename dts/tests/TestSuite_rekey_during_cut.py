@@ -35,7 +35,7 @@ class TestRekeyDuringCut(TestSuite):
         """Start a master, the edge under test and the peer."""
         self._stack = ExitStack()
         self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
+        self._edge = self._stack.enter_context(PeeredEdge(self._master, cap="8Mbit"))
         self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
         self._names = 0
 
@@ -218,7 +218,7 @@ class TestRekeyDuringCut(TestSuite):
         """
         self._names += 1
         key = f"cut-order-{self._names}"
-        data = random.randbytes(3000000)
+        data = random.randbytes(600000)
         put_object(self._edge, key.encode(), data)
         self._peer.be_known()
         count = 0
@@ -227,7 +227,7 @@ class TestRekeyDuringCut(TestSuite):
         def disturb(datagram: bytes) -> list[bytes]:
             nonlocal count, until
             count += 1
-            if count == 1000:
+            if count == 100:
                 until = time.monotonic() + 1.0
             dark = time.monotonic() < until
             for session in self._peer.accepted:
