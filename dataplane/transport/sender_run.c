@@ -238,8 +238,10 @@ size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32
 			s->tx.more_bytes += STRAIT_OVERHEAD_BYTES + x->len;
 		}
 	}
-	s->tx.more += n - 1;
-	s->tx.more_room -= n - 1;
+	if (n > 1) { /* without room for more there is no array either */
+		s->tx.more += n - 1;
+		s->tx.more_room -= n - 1;
+	}
 	s->next_pn += n;
 	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
 	COUNT_ADD(s, tx_source, n);
