@@ -98,9 +98,16 @@ static void write_closing(struct session *s, struct frame_writer *w)
 	}
 }
 
+/* In the middle of a transfer nobody waits for a status: it goes with the next report. */
+static bool log_waits(const struct session *s, const struct rx_transfer *t)
+{
+	return t->log_len < t->open.objects && t->open.class_ != STRAIT_CLASS_URGENT &&
+		s->rx.pending && !report_is_due(s);
+}
+
 static bool log_is_due(const struct session *s, const struct rx_transfer *t)
 {
-	return t->log_len > t->log_acked &&
+	return t->log_len > t->log_acked && !log_waits(s, t) &&
 		(t->log_sent < t->log_len || s->now_ns >= t->log_due_ns);
 }
 
@@ -224,7 +231,8 @@ uint64_t control_next_ns(struct session *s)
 		}
 		if (slot->used && slot->open_ack_due)
 			return s->now_ns;
-		if (slot->used && slot->t != NULL && slot->t->log_len > slot->t->log_acked)
+		if (slot->used && slot->t != NULL && slot->t->log_len > slot->t->log_acked &&
+			!log_waits(s, slot->t))
 			at = min_u64(at,
 				slot->t->log_sent < slot->t->log_len ? s->now_ns
 								     : slot->t->log_due_ns);

@@ -196,6 +196,134 @@ static void deficit_counts_what_is_there_and_what_flies(void **state)
 	assert_true(tx_block_is_covered(&b, 100));
 }
 
+/* What became of each symbol of a block, kept one by one. */
+enum fate { UNSENT, FLYING, FORGOTTEN, LOST, ACKED };
+
+static uint32_t random_next(uint64_t *seed, uint32_t n)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+	return (uint32_t)(*seed >> 33) % n;
+}
+
+static void block_agrees(const struct tx_block *b, uint32_t k, const enum fate *source,
+	const enum fate *row)
+{
+	int there = 0, coming = 0, first_lost = -1;
+
+	for (uint32_t i = 0; i < k; i++) {
+		there += source[i] == ACKED;
+		coming += source[i] == FLYING;
+		if (source[i] != ACKED && source[i] != FLYING && first_lost < 0)
+			first_lost = (int)i;
+	}
+	for (uint32_t i = 0; i < 255 - k; i++) {
+		there += row[i] == ACKED;
+		coming += row[i] == FLYING;
+	}
+	assert_int_equal(tx_block_deficit(b, k), (int)k - there - coming);
+	assert_int_equal(tx_block_is_covered(b, k), there >= (int)k);
+	assert_int_equal(tx_block_lost_symbol(b, k), first_lost);
+}
+
+/* The sender's arithmetic of a block, as sender.c and feedback.c move it, against single symbols. */
+static void random_events_agree_with_single_symbols(void **state)
+{
+	uint64_t seed = 7;
+
+	(void)state;
+	for (int round = 0; round < 200; round++) {
+		enum fate source[128] = { UNSENT }, row[255] = { UNSENT };
+		uint32_t k = 1 + random_next(&seed, 128), rows = 0;
+		struct tx_block b = { 0 };
+
+		for (int step = 0; step < 600; step++) {
+			uint32_t esi = random_next(&seed, k), r;
+			uint64_t bit = UINT64_C(1) << (esi % 64);
+
+			switch (random_next(&seed, 12)) {
+			case 0 ... 3: /* sent, or sent again */
+				if (source[esi] == ACKED || source[esi] == FLYING)
+					break;
+				source[esi] = FLYING;
+				b.flying[esi / 64] |= bit;
+				break;
+			case 4 ... 5: /* acknowledged, perhaps late */
+				if (source[esi] == UNSENT || source[esi] == ACKED)
+					break;
+				b.acked[esi / 64] |= bit;
+				b.flying[esi / 64] &= ~bit;
+				source[esi] = ACKED;
+				break;
+			case 6: /* lost */
+				if (source[esi] != FLYING)
+					break;
+				b.flying[esi / 64] &= ~bit;
+				source[esi] = LOST;
+				break;
+			case 7 ... 8: /* another row */
+				if (rows == 255 - k || rows == 120)
+					break;
+				row[rows++] = FLYING;
+				b.rows_flying++;
+				break;
+			case 9: /* ... arrived */
+				if (rows == 0 || row[r = random_next(&seed, rows)] != FLYING)
+					break;
+				row[r] = ACKED;
+				b.rows_flying--;
+				b.rows_acked++;
+				break;
+			case 10: /* ... was lost */
+				if (rows == 0 || row[r = random_next(&seed, rows)] != FLYING)
+					break;
+				row[r] = LOST;
+				b.rows_flying--;
+				break;
+			default: /* a new epoch: nothing sent before counts as on its way */
+				if (random_next(&seed, 10) != 0)
+					break;
+				b.epoch++;
+				b.flying[0] = b.flying[1] = 0;
+				b.rows_flying = 0;
+				for (uint32_t i = 0; i < k; i++)
+					source[i] = source[i] == FLYING ? FORGOTTEN : source[i];
+				for (uint32_t i = 0; i < rows; i++)
+					row[i] = row[i] == FLYING ? FORGOTTEN : row[i];
+			}
+			block_agrees(&b, k, source, row);
+		}
+	}
+}
+
+/* The receiver's: a symbol counts once, rows make up for as many missing ones. */
+static void what_is_missing_agrees_with_a_plain_set(void **state)
+{
+	uint64_t seed = 9;
+
+	(void)state;
+	for (int round = 0; round < 200; round++) {
+		uint32_t k = 1 + random_next(&seed, 128);
+		bool there[128] = { false };
+		struct rx_block b = { .row = RX_NO_ROW };
+
+		for (int step = 0; step < 300; step++) {
+			uint32_t esi = random_next(&seed, k), n = 0;
+
+			if (random_next(&seed, 4) == 0 && b.rows < 120)
+				b.rows++;
+			else
+				there[esi] = true;
+			if (there[esi])
+				b.present[esi / 64] |= UINT64_C(1) << (esi % 64);
+			for (uint32_t i = 0; i < k; i++)
+				n += there[i];
+			assert_int_equal(rx_block_is_full(&b, k), n == k);
+			assert_int_equal(rx_block_missing(&b, k),
+				n + b.rows >= k ? 0 : k - n - b.rows);
+		}
+	}
+}
+
 static void repair_queue_holds_each_block_once(void **state)
 {
 	struct pair p;
@@ -281,6 +409,8 @@ int main(void)
 		cmocka_unit_test(symbols_carry_objects_of_any_size),
 		cmocka_unit_test(both_sides_agree_on_symbols_of_objects_not_stored),
 		cmocka_unit_test(deficit_counts_what_is_there_and_what_flies),
+		cmocka_unit_test(random_events_agree_with_single_symbols),
+		cmocka_unit_test(what_is_missing_agrees_with_a_plain_set),
 		cmocka_unit_test(repair_queue_holds_each_block_once),
 		cmocka_unit_test(earlier_block_goes_before_the_head_of_the_repair_queue),
 		cmocka_unit_test(impossible_transfers_are_refused),

@@ -218,7 +218,7 @@ def groups():
         [Point(f"{percent(p)}, cap {c:g} x link", order(1, 50, 100, f" --loss {p:g} --cap-gbps {c}")
                + steps, 30) for p in (0, 0.01) for c in (1, 1.5)])
     yield Group(
-        "back", "feedback that fares worse: half of it lost, in bursts too, a line of a hundredth; 50 "
+        "return", "feedback that fares worse: half of it lost, in bursts too, a line of a hundredth; 50 "
         "BDP, 1 % loss of data", "median >= 0.985",
         [Want("efficiency", "p50", ">=", 0.985), Want("efficiency", "min", ">=", 0.96)],
         [Point(f"{r} ms, {name}", order(1, r, 50, f" --loss 0.01 {args}"), 30)
