@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 
 from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, IPv6
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
 
@@ -17,6 +18,8 @@ from framework.testbed_model.traffic_generator.scapy import CapturedPacket
 # On the edges' prefix and nobody's.
 TG_IP = "10.66.0.100"
 HEADER_BYTES = 24
+# Counters of what an edge sends unasked, and bytes of each frame.
+ANNOUNCEMENTS = {"port_arp_requests": 60, "port_nd_requests": 86}
 TAG_BYTES = 16
 
 __all__ = ["ARP", "HEADER_BYTES", "ICMP", "IP", "TAG_BYTES", "TG_IP", "UDP", "CapturedPacket",
@@ -84,9 +87,16 @@ def capture(edge: Edge) -> list[CapturedPacket]:
         if packet.port != edge.tg_port.name:
             continue
         ether = Ether(packet.data)
-        if ether.src == edge.mac and not (ARP in ether and ether[ARP].op == 1):
+        if ether.src == edge.mac and not is_announcement(ether):
             out.append(packet)
     return out
+
+
+def is_announcement(ether: Packet) -> bool:
+    """What an edge says unasked: ARP requests, neighbor solicitations, its own address to all."""
+    if ARP in ether:
+        return bool(ether[ARP].op == 1)
+    return ICMPv6ND_NS in ether or (ICMPv6ND_NA in ether and ether[IPv6].dst == "ff02::1")
 
 
 def send_and_capture(edge: Edge, packets: Iterable[Packet | bytes], expected: int,
@@ -126,12 +136,14 @@ def verify_dropped(edge: Edge, packets: Iterable[Packet | bytes], counter: str,
     answers = capture(edge)
     verify(not answers, f"{what}: {len(answers)} packets came back, "
            f"the first {answers[0].data.hex() if answers else ''}")
-    # Its periodic announcements are no answers; each is a frame of 60 bytes.
-    announced = after["port_arp_requests"] - before["port_arp_requests"]
-    sent = after["port_tx_bytes"] - before["port_tx_bytes"] - 60 * announced
+    # Its periodic announcements are no answers.
+    sent = after["port_tx_bytes"] - before["port_tx_bytes"]
+    for name, size in ANNOUNCEMENTS.items():
+        sent -= size * (after[name] - before[name])
     given = after["port_rx_bytes"] - before["port_rx_bytes"]
     # One may be counted as announced in one report and as sent in the next.
-    verify(sent in (-60, 0, 60), f"{what}: {sent} bytes went out for {given} that came in")
+    verify(abs(sent) in (0, *ANNOUNCEMENTS.values()),
+           f"{what}: {sent} bytes went out for {given} that came in")
     return after
 
 
