@@ -51,7 +51,7 @@ mutate() {
 		fail "$name" "the patch does not apply any more"
 		return
 	fi
-	if ! "${make[@]}" all >"$work/out" 2>&1; then
+	if ! "${make[@]}" build/bin/strait-edge >"$work/out" 2>&1; then
 		fail "$name" "does not build"
 		tail -5 "$work/out" | sed 's/^/      /'
 	else
