@@ -7,8 +7,8 @@
 /*
  * Receiver side of a transfer: where symbols go, which are there, when objects are complete.
  *
- * 60 bytes an object beside its manifest record, and 20 bytes a source block, 1.25 bits a packet; no
- * copy of any payload. Created by the control thread, owned by the session's worker, like the
+ * 60 bytes an object beside its manifest record, and 20 bytes a source block, 1.25 bits a packet;
+ * no copy of any payload. Created by the control thread, owned by the session's worker, like the
  * sender's.
  *
  * Which objects are stored decides which symbols are needed: a symbol that lies wholly in objects
@@ -85,7 +85,7 @@ struct rx_transfer {
 	uint64_t log_due_ns;
 	uint8_t log_tries;
 
-	/* Events not polled yet: object << 1 | withdrawn. An object has one, it is whole or withdrawn. */
+	/* Events not polled yet: object << 1 | withdrawn. One an object, whole or withdrawn. */
 	uint32_t *event_queue;
 	uint32_t event_head, event_len;
 	bool tell_manifest, tell_closed, linked;

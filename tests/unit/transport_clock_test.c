@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wall clock jumps by an hour, back and forth: a run is the same, since nothing of the core asks
- * any clock. NTP steps made others drop packets and blocks.
+ * The wall clock jumps by an hour, back and forth: a run is the same, since nothing of the core
+ * asks any clock. NTP steps made others drop packets and blocks.
  */
 #include "tests/unit/scenario.h"
 

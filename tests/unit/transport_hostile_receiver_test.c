@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A receiver that has the keys and lies about what it got. The sender's memory is fixed, its cap
- * holds (world_settle() looks at every interval), nothing it was lied to about is lost for good, and
- * the session works on.
+ * holds (world_settle() looks at every interval), nothing it was lied to about is lost for good,
+ * and the session works on.
  */
 #include "tests/unit/hostile.h"
 
@@ -271,7 +271,7 @@ static void a_log_above_a_hole_is_not_believed(void **state)
 	is_usable(w);
 }
 
-/* Objects of transfers long closed: each draws a CLOSE, of so many at a time and ever more seldom. */
+/* Objects of transfers long closed: each draws a CLOSE, so many at a time, ever more seldom. */
 static void say_of_closed_transfers(struct world *w, unsigned int i)
 {
 	struct lie l;

@@ -17,7 +17,7 @@ static void a_hundred_gigabits_do_not_hang(void **state)
 	ship(&cfg, NULL, 60 * MIB, 1 * S);
 }
 
-/* kcptun#809: two ends with other parameters kill the session. Here each transfer brings its own. */
+/* kcptun#809: ends with other parameters kill the session. Here each transfer brings its own. */
 static void transfers_of_different_symbols_go_side_by_side(void **state)
 {
 	static const uint16_t symbols[] = { SYMBOL, STRAIT_SYMBOL_BYTES_MIN, 1001, SYMBOL };
