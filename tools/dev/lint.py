@@ -30,7 +30,7 @@ FORBIDDEN = set("""malloc calloc realloc free aligned_alloc posix_memalign strdu
     sendmsg recvmsg poll select epoll_wait usleep nanosleep sleep syscall sched_yield
     rte_malloc rte_zmalloc rte_calloc rte_free rte_log abort exit __assert_fail""".split())
 # Data, not source: no header line, any bytes.
-DATA = re.compile(r"^(LICENSE$|tests/vectors/|tests/fuzz/corpus/)|\.(json|jsonl|csv|png|svg|bin|hex|pem)$")
+DATA = re.compile(r"^(LICENSE$|tests/vectors/|tests/fuzz/corpus/)|\.(json|jsonl|csv|png|svg|bin|hex|pem|patch)$")
 SOURCE = re.compile(r"(^|/)Makefile$|\.(c|h|S|sh|py|mk|proto|map|in|conf|service|ya?ml)$")
 
 
