@@ -367,6 +367,10 @@ static uint64_t probe_interval_ns(const struct session *s)
 {
 	uint64_t i = s->tx.rtt.smoothed_ns / 2;
 
+	/* A probe or its answer may be lost; but a long silence must not fill the log with them. */
+	if (s->now_ns - s->tx.report_ns < 2 * NS_PER_S)
+		i /= 2;
+
 	return i < 2 * NS_PER_MS ? 2 * NS_PER_MS : i;
 }
 
