@@ -10,7 +10,15 @@ from api.capabilities import LinkTopology, requires_link_topology
 from api.strait import Edge, Master, moved
 from api.test import log, verify
 from api.timing import KEEP_BYTES, rate_bps, sent_by
-from api.transfer import SYMBOL_BYTES, order_state, put_objects, submit, verify_objects, wait_done
+from api.transfer import (
+    SYMBOL_BYTES,
+    move,
+    order_state,
+    put_objects,
+    submit,
+    verify_objects,
+    wait_done,
+)
 from api.wan import Rule, Segment
 from framework.context import get_ctx
 from framework.test_suite import TestSuite, func_test
@@ -36,6 +44,8 @@ class TestBlackout(TestSuite):
         peer = ctx.config.test_run.peer_node
         self._peer = self._stack.enter_context(Edge(self._master, peer))
         self._segment = self._stack.enter_context(Segment(peer, [], ONE_WAY_MS))
+        # The peer's first CHALLENGE may come before the edge knows of the session.
+        move(self._master, put_objects(self._edge, 1, 20000), self._edge, self._peer)
 
     def tear_down_suite(self) -> None:
         """End everything."""

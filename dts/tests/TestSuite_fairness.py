@@ -6,10 +6,11 @@ they do not: then `bulk` transfers find their shares by queueing delay, without 
 (Transfers of other classes do not give way to a queue that stays when they send less; for them
 there are caps.) The generator sees what each sends."""
 from contextlib import ExitStack
+from typing import Any
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.strait import Edge, Master, moved, poll_until
-from api.test import log, log_debug, verify
+from api.test import log, log_debug, skip, verify
 from api.timing import KEEP_BYTES, line_bytes, sent_by
 from api.transfer import move, order_state, put_objects, submit, verify_objects, wait_done
 from api.wan import Wan
@@ -19,6 +20,8 @@ from framework.testbed_model.traffic_generator.scapy import CapturedPacket
 
 LINE_BPS = 40e6
 LINE = ("--rate-gbps", "0.04", "--rtt-ms", "20", "--queue-bdp", "1.0", "--mem", "256")
+# A run in which the emulator sent more than this share too late is void, and repeated.
+OVERRUNS, ATTEMPTS = 0.001, 3
 
 
 def rate_between(packets: list[CapturedPacket], start: float, end: float) -> float:
@@ -42,6 +45,21 @@ class TestFairness(TestSuite):
 
     def _run(self, cap: str, priority: str, megabytes: int, head_start: float, jain: float,
              lost: float) -> None:
+        for _ in range(ATTEMPTS):
+            flows, stats = self._attempt(cap, priority, megabytes, head_start)
+            share = stats["ab"]["lost_queue"] / stats["ab"]["offered"]
+            if stats["overruns"] <= OVERRUNS * stats["ab"]["offered"]:
+                break
+            log(f"void: the emulator was late {stats['overruns']} times")
+        else:
+            skip(f"the emulator does not keep up on this machine, {ATTEMPTS} times in a row")
+        # Those that give way to a queue leave some of the line to keep it short.
+        self._judge(flows, jain, 0.7 if priority == "bulk" else 0.85)
+        verify(share <= lost, f"{share:.1%} of the packets were lost to the queue")
+
+    def _attempt(self, cap: str, priority: str, megabytes: int,
+                 head_start: float) -> tuple[list[list[CapturedPacket]], dict[str, Any]]:
+        """What each sender sent, and the emulator's statistics."""
         ctx = get_ctx()
         tg = ctx.tg
         with ExitStack() as stack:
@@ -70,12 +88,10 @@ class TestFairness(TestSuite):
             after = [e.settled_counters() for e in edges]
         for was, now in zip(before, after, strict=True):
             verify(not moved(was, now), f"drops: {moved(was, now)}")
-        self._judge([sent_by(edge, packets) for edge in senders], jain)
-        share = wan.stats["ab"]["lost_queue"] / wan.stats["ab"]["offered"]
-        verify(share <= lost, f"{share:.1%} of the packets were lost to the queue")
+        return [sent_by(edge, packets) for edge in senders], wan.stats
 
     @staticmethod
-    def _judge(flows: list[list[CapturedPacket]], least: float) -> None:
+    def _judge(flows: list[list[CapturedPacket]], least: float, used: float) -> None:
         busy = [[p for p in flow if p.size > 1000] for flow in flows]
         # Both are under way, the first half second of the later one aside.
         start = max(flow[0].time for flow in busy) + 0.5
@@ -90,7 +106,7 @@ class TestFairness(TestSuite):
                 f"Jain's index {jain:.3f}")
         log(f"{text}, {end - start:.1f} s")
         verify(jain >= least, text)
-        verify(0.85 * LINE_BPS <= sum(rates) <= 1.05 * LINE_BPS, f"{text}: not the line's rate")
+        verify(used * LINE_BPS <= sum(rates) <= 1.05 * LINE_BPS, f"{text}: not the line's rate")
 
     @func_test
     def caps_add_up_to_the_line(self) -> None:
@@ -112,8 +128,8 @@ class TestFairness(TestSuite):
         Steps:
             As before with bulk orders of 8 MB and caps of 40 Mbit/s.
         Verify:
-            As before, but the index is at least 0.85 and 5 % may be lost, while each finds out
-            that it is not alone.
+            As before, but the index is at least 0.85, they use 70 % of the line, and 5 % may be
+            lost, while each finds out that it is not alone.
         """
         self._run("40Mbit", "bulk", 8, 0, 0.85, 0.05)
 
