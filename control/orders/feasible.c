@@ -55,8 +55,8 @@ void feasible_add(struct feasible *f, const struct feasible_order *other)
 		return;
 	with = finish(f, f->ahead_bytes + weight(f, &f->own));
 	/*
-	 * One that is late whatever happens is nobody's victim. One that is so only by the margin in
-	 * latency_ms still is: or the first that falls behind a little would be pushed ever further.
+	 * One that is late whatever happens is nobody's victim. One that is so only by the margin
+	 * in latency_ms still is: or the first that falls behind a little would be pushed on.
 	 */
 	if (with <= other->deadline_ms ||
 		finish(f, f->ahead_bytes) > other->deadline_ms + f->link.latency_ms)

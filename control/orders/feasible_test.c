@@ -86,7 +86,7 @@ static void nobody_of_the_class_is_made_late(void **state)
 	o.bytes = 500000;
 	assert_false(fits(&link_8m, o, others, 3));
 	assert_non_null(strstr(why, "order 5 end in 4.60 s"));
-	/* Who is late already is late whatever we do; who is so by the margin only may still do it. */
+	/* Who is late already stays so; who is late by the margin only may still do it. */
 	others[1].deadline_ms = 4500;
 	assert_true(fits(&link_8m, o, others, 3));
 	others[1].deadline_ms = 5050;

@@ -50,8 +50,9 @@ int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t l
 /**
  * The same, some source symbols at a time while they are hot: adds the shares of symbols
  * j .. j+n-1, at src[0 .. n-1], to each of the rows, or begins the rows with them when `fresh`.
- * After all k symbols, in any order, dst holds what rs_encode() makes. 4 to 8 symbols a call cost half of what
- * one costs, since every call reads and writes the rows. 0, or -EINVAL: as rs_encode(), j+n > k,
+ * After all k symbols, in any order, dst holds what rs_encode() makes. 4 to 8 symbols a call cost
+ * half of what one costs, since every call reads and writes the rows. 0, or -EINVAL: as
+ * rs_encode(), j+n > k,
  * rows > RS_BATCH_ROWS.
  */
 int rs_encode_update(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t len,

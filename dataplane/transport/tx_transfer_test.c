@@ -225,7 +225,7 @@ static void block_agrees(const struct tx_block *b, uint32_t k, const enum fate *
 	assert_int_equal(tx_block_lost_symbol(b, k), first_lost);
 }
 
-/* The sender's arithmetic of a block, as sender.c and feedback.c move it, against single symbols. */
+/* A block's arithmetic, as sender.c and feedback.c move it, against single symbols. */
 static void random_events_agree_with_single_symbols(void **state)
 {
 	uint64_t seed = 7;

@@ -161,7 +161,7 @@ class Uftp(File):
     def prepare(self):
         super().prepare()
         self.end("uftpd-b", "b", ["uftpd", "-d", "-q", "-I", "wan", "-D", self.into,
-                                  "-B", "104857600"], ready="ready|[Ll]istening|Loaded", where="err")
+                                  "-B", "104857600"], ready="Loaded|ready", where="err")
 
     def go(self):
         rtt = max(0.01, self.profile.rtt_ms / 1e3)

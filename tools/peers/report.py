@@ -40,7 +40,7 @@ def cell_text(cell, best):
     text = f"{cell['share']:.3f}"
     if cell is best:
         text = f"**{text}**"
-    return f"{text} · {number(cell['wire'], 2)} · {number(cell['cpu_per_gb'], 1)}"
+    return f"{text} / {number(cell['wire'], 2)} / {number(cell['cpu_per_gb'], 1)}"
 
 
 def plot(path, cells, names, rows):
@@ -88,8 +88,8 @@ Measured by `make bench-peers` on {datetime.date.today()}, revision {revision}, 
 two network namespaces through `strait-wan`, queue of one bandwidth-delay product, what the line carries in
 {seconds:g} s. Do not edit.
 
-Each cell: **goodput as a share of what can arrive**, C (1 - p) 1432/1538 · bytes on the wire (both directions, with
-Ethernet framing and everything that was lost) per byte delivered · CPU seconds of both ends per GB. The best goodput of a row is bold.
+Each cell: **goodput as a share of what can arrive**, C (1 - p) 1432/1538 / bytes on the wire (both directions, with
+Ethernet framing and everything that was lost) per byte delivered / CPU seconds of both ends per GB. The best goodput of a row is bold.
 A run in which the emulator fell behind is void and repeated; what did not finish within 1.75 times the time of a
 full line and 20 round trips counts what it delivered until then.
 
