@@ -232,6 +232,12 @@ static size_t symbol_send(struct session *s, struct tx_transfer *t, uint8_t stre
 		b->flying[esi / 64] |= UINT64_C(1) << (esi % 64);
 	else
 		b->rows_flying++;
+	if (source && (b->sent[esi / 64] >> (esi % 64) & 1))
+		COUNT(s, tx_resend);
+	else if (source)
+		COUNT(s, tx_source);
+	if (source)
+		b->sent[esi / 64] |= UINT64_C(1) << (esi % 64);
 	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
 	return session_seal(s, &h, buf, bytes, len);
 }
@@ -365,10 +371,9 @@ static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stre
 		lost = tx_block_lost_symbol(b, k);
 		if ((late && !wait) || lost < 0)
 			len = sender_row_send(s, t, stream, block, b->repair_left, flags, buf);
-		if (len == 0 && lost >= 0) {
-			COUNT(s, tx_resend);
+		/* In a block still being sent that may be a symbol whose first turn has not come. */
+		if (len == 0 && lost >= 0)
 			len = source_send(s, t, stream, block, (uint32_t)lost, flags, buf);
-		}
 		if (len == 0) {
 			/* Everything is in flight: what gets lost of it queues the block again. */
 			b->repair_left = 0;

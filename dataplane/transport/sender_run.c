@@ -128,7 +128,7 @@ static uint32_t collect(struct session *s, struct tx_transfer *t, uint8_t stream
 	uint32_t esi, struct item *items)
 {
 	struct tx_stream *st = &t->stream[stream];
-	uint32_t n = 0, most = room(s);
+	uint32_t n = 0, again = 0, most = room(s);
 
 	for (;;) {
 		struct item *i = &items[n];
@@ -145,15 +145,19 @@ static uint32_t collect(struct session *s, struct tx_transfer *t, uint8_t stream
 				partition_offset(&st->part, block, esi));
 			i->last = esi + 1 == k && !(b->flags & TX_BLOCK_UNCLOSED);
 			b->flying[esi / 64] |= UINT64_C(1) << (esi % 64);
+			again += b->sent[esi / 64] >> (esi % 64) & 1;
+			b->sent[esi / 64] |= UINT64_C(1) << (esi % 64);
 			n++;
 		} else if (b->planned > 0) {
 			rows_fold(s, t, stream, block, esi);
 		}
-		if (n == most)
-			return n;
-		if (!next_planned(t, st, stream == STRAIT_STREAM_MANIFEST, &block, &esi))
-			return n;
+		if (n == most ||
+			!next_planned(t, st, stream == STRAIT_STREAM_MANIFEST, &block, &esi))
+			break;
 	}
+	COUNT_ADD(s, tx_source, n - again);
+	COUNT_ADD(s, tx_resend, again);
+	return n;
 }
 
 static void prefetch(const uint8_t *p, uint32_t len)
@@ -244,7 +248,6 @@ size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32
 	}
 	s->next_pn += n;
 	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
-	COUNT_ADD(s, tx_source, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (items[i].b->planned > 0) {
 			rows_fold(s, t, stream, items[i].block, items[i].esi);

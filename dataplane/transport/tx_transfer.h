@@ -40,6 +40,7 @@ enum tx_block_flags {
 struct tx_block {
 	uint64_t acked[2];  /* source symbols at the receiver, or not needed there */
 	uint64_t flying[2]; /* source symbols in flight in this epoch */
+	uint64_t sent[2];   /* source symbols sent at least once, for the counters */
 	uint64_t last_pn;   /* newest packet that carried a symbol of this block */
 	uint8_t flags;
 	uint8_t epoch;   /* what was sent in older epochs no longer counts as in flight */

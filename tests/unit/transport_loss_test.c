@@ -258,6 +258,58 @@ static void copies_of_every_packet_change_nothing(void **state)
 	world_destroy(w);
 }
 
+struct again {
+	uint8_t seen[2][64][STRAIT_BLOCK_SYMBOLS_MAX]; /* by stream, block, symbol */
+	uint64_t first, again;
+};
+
+static enum world_pass count_again(struct world *w, enum world_side side, const uint8_t *packet,
+	size_t len, void *user)
+{
+	struct again *a = user;
+	uint32_t block =
+		(uint32_t)packet[20] << 24 | packet[21] << 16 | packet[22] << 8 | packet[23];
+	bool manifest = packet_type(packet) == STRAIT_PACKET_MANIFEST;
+
+	(void)w;
+	if (side != WORLD_SOURCE || len < STRAIT_HEADER_BYTES || block >= 64 ||
+		(!manifest && packet_type(packet) != STRAIT_PACKET_DATA) ||
+		packet[STRAIT_OFF_ESI] >= (manifest ? 1 : STRAIT_BLOCK_SYMBOLS_MAX))
+		return WORLD_PASS;
+	if (a->seen[manifest][block][packet[STRAIT_OFF_ESI]]++)
+		a->again++;
+	else
+		a->first++;
+	return WORLD_PASS;
+}
+
+/*
+ * Over a short path reports come while a block is still being sent. What its repair sends then may
+ * be a symbol whose first turn has not come: that is no resend.
+ */
+static void a_symbol_sent_for_the_first_time_is_no_resend(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct world_config cfg = small_config(seed);
+		struct again a = { 0 };
+		const struct world_hooks h = { .user = &a, .on_send = count_again };
+		struct world *w;
+
+		cfg.link[WORLD_SOURCE].rtt_ns = cfg.link[WORLD_SINK].rtt_ns = MS / 5;
+		cfg.link[WORLD_SOURCE].loss = 0.01;
+		cfg.symbol_bytes = 1400;
+		w = world_open(&cfg, &h);
+		/* Whole blocks, whose rows have higher numbers; the manifest is one symbol. */
+		order(w, 1, 45 * STRAIT_BLOCK_SYMBOLS_MAX * 1400);
+		finish_open(w, 10 * S);
+		assert_true(a.again > 10);
+		assert_int_equal(world_counter(w, WORLD_SOURCE, STRAIT_C_tx_resend), a.again);
+		assert_int_equal(world_counter(w, WORLD_SOURCE, STRAIT_C_tx_source), a.first);
+		world_destroy(w);
+	}
+}
+
 static void reordering_causes_little_repair(void **state)
 {
 	struct world_config cfg = small_config(1);
@@ -311,6 +363,7 @@ int main(void)
 		cmocka_unit_test(blackouts_are_survived),
 		cmocka_unit_test(a_lost_close_is_repeated_until_it_is_answered),
 		cmocka_unit_test(copies_of_every_packet_change_nothing),
+		cmocka_unit_test(a_symbol_sent_for_the_first_time_is_no_resend),
 		cmocka_unit_test(reordering_causes_little_repair),
 		cmocka_unit_test(repair_is_little_more_than_what_was_lost),
 	};
