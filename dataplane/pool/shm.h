@@ -63,9 +63,21 @@ static inline uint32_t shm_pages_of(uint64_t len)
 	return (uint32_t)((len + SHM_PAGE - 1) / SHM_PAGE);
 }
 
+/* Tell those who follow the pool (shm_change.h): before it happens, so that nothing is missed. */
+static inline void shm_change_note(struct shm *shm, const struct shm_entry *e, uint32_t flags)
+{
+	struct shm_header *hdr = shm->hdr;
+
+	hdr->change[hdr->change_head % SHM_CHANGES] = shm_entry_index(shm, e) | flags;
+	__atomic_store_n(&hdr->change_head, hdr->change_head + 1, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
 /* The commit store: the compiler may move nothing that came before it behind it. */
 static inline void shm_entry_set_state(struct shm *shm, struct shm_entry *e, enum shm_state state)
 {
+	if ((e->state == SHM_VISIBLE) != (state == SHM_VISIBLE))
+		shm_change_note(shm, e, 0);
 	if (e->state < SHM_STATE_COUNT)
 		shm->hdr->count[e->state]--;
 	__atomic_store_n(&e->state, state, __ATOMIC_RELEASE);

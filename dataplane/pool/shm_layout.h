@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define SHM_MAGIC       0x314c4f4f50525453ull /* "STRPOOL1" */
-#define SHM_VERSION     1u
+#define SHM_VERSION     2u
 #define SHM_PAGE        4096u
 #define SHM_NONE        UINT32_MAX
 #define SHM_CLIENTS     256u
@@ -57,6 +57,13 @@ enum shm_state {
 };
 
 #define SHM_ENTRY_KEEP 0x1u /* when its writer dies WRITING becomes PARTIAL, not FREE */
+
+/*
+ * Entries that became visible or ceased to be, the newest SHM_CHANGES of them (shm_change.h): the
+ * entry's number, and whether it went because it was evicted.
+ */
+#define SHM_CHANGES        16384u
+#define SHM_CHANGE_EVICTED 0x80000000u
 
 struct shm_entry {
 	uint64_t hash;
@@ -163,6 +170,8 @@ struct shm_header {
 	uint32_t leased;
 	struct shm_list lru[SHM_LRU_COUNT];
 	struct shm_extent_state extents;
+	uint64_t change_head; /* how many there were; a recovery skips more than a ring */
+	uint32_t change[SHM_CHANGES];
 };
 
 /* Offsets in bytes from the start of the file. */

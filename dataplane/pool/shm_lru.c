@@ -73,6 +73,8 @@ static void evict(struct shm *shm, struct shm_entry *e)
 		counters->evicted_partials++;
 	else
 		counters->evictions++;
+	if (e->state == SHM_VISIBLE)
+		shm_change_note(shm, e, SHM_CHANGE_EVICTED);
 	counters->evicted_bytes += e->len;
 	shm_entry_drop(shm, e);
 }

@@ -183,4 +183,6 @@ void shm_recover(struct shm *shm)
 	 * The victim may hold more than the lock; it may not be all gone yet, so look again soon.
 	 */
 	shm->next_reap_ns = 0;
+	/* The last change may have been told and not made, or the other way round. */
+	hdr->change_head += SHM_CHANGES + 1;
 }
