@@ -33,7 +33,7 @@ static void resume(struct feed *f, const struct log_frame *q)
 	bool loads = !known || q->bucket > 0;
 
 	leave(f);
-	f->lists = f->compare_n = 0;
+	f->lists = f->compare_n = f->walk_n = 0;
 	f->started = f->loading = f->begin_due = f->resumed_due = f->end_due = false;
 	f->busy_ns = 0;
 	if (loads) {
@@ -63,6 +63,10 @@ int feed_input(struct feed *f, const uint8_t *buf, size_t len)
 	case LOG_FRAME_COMPARE:
 		f->compare_first = q.bucket;
 		f->compare_n = q.n;
+		return 0;
+	case LOG_FRAME_WALK:
+		f->walk_first = q.bucket;
+		f->walk_n = q.n;
 		return 0;
 	case LOG_FRAME_LIST:
 		if (f->lists == FEED_PENDING)
@@ -152,6 +156,18 @@ static int pull_buckets(struct feed *f, const uint8_t **frame, size_t *len)
 		frame, len);
 }
 
+/* For a reader that has them already: as many buckets as fit. */
+static int pull_walk(struct feed *f, const uint8_t **frame, size_t *len)
+{
+	while (f->walk_n > 0 &&
+		f->len < LOG_FRAME_HEADER_BYTES + (size_t)FEED_RECORDS * LOG_RECORD_BYTES) {
+		f->source->list(f->source->ctx, f->walk_first++, add_record, f);
+		f->walk_n--;
+	}
+	return finish(f, LOG_FRAME_WALKED, f->walk_first - 1, f->next - 1, NULL, LOG_RECORD_BYTES,
+		frame, len);
+}
+
 static int pull_sums(struct feed *f, const uint8_t **frame, size_t *len)
 {
 	uint32_t first = f->compare_first;
@@ -214,5 +230,7 @@ int feed_pull(struct feed *f, uint64_t now_ns, const uint8_t **frame, size_t *le
 		return finish(f, LOG_FRAME_REPAIR, bucket, f->next - 1, NULL, LOG_RECORD_BYTES,
 			frame, len);
 	}
+	if (f->walk_n > 0)
+		return pull_walk(f, frame, len);
 	return 0;
 }

@@ -40,6 +40,7 @@ struct feed {
 	uint32_t bucket; /* next one of the snapshot */
 	uint64_t progress_ns;
 	uint32_t compare_first, compare_n;
+	uint32_t walk_first, walk_n;
 	uint32_t list[FEED_PENDING], lists;
 	uint8_t *buf;
 	size_t len, room;

@@ -19,6 +19,7 @@ size_t log_frame_bytes(enum log_frame_type type, uint32_t n)
 	case LOG_FRAME_EVENTS:
 	case LOG_FRAME_BUCKETS:
 	case LOG_FRAME_REPAIR:
+	case LOG_FRAME_WALKED:
 		return LOG_FRAME_HEADER_BYTES + (size_t)n * LOG_RECORD_BYTES;
 	case LOG_FRAME_SUMS:
 		return LOG_FRAME_HEADER_BYTES + (size_t)n * LOG_SUM_BYTES;
@@ -51,7 +52,7 @@ int log_frame_decode(const uint8_t *buf, size_t len, struct log_frame *out)
 	if (w.type == 0 || w.type >= LOG_FRAME_TYPES || w.zero[0] || w.zero[1] || w.zero[2] ||
 		w.zero2 != 0 || w.bucket >= DIGEST_BUCKETS || w.n > LOG_FRAME_RECORDS_MAX)
 		return -EPROTO;
-	if ((w.type == LOG_FRAME_SUMS || w.type == LOG_FRAME_COMPARE) &&
+	if ((w.type == LOG_FRAME_SUMS || w.type == LOG_FRAME_COMPARE || w.type == LOG_FRAME_WALK) &&
 		w.n > DIGEST_BUCKETS - w.bucket)
 		return -EPROTO;
 	if (len != log_frame_bytes((enum log_frame_type)w.type, w.n))

@@ -16,6 +16,7 @@
  *     RESUME    epoch, seq = next wanted, bucket = next of a snapshot   (epoch 0: has nothing)
  *     COMPARE   bucket, n: send me the sums of these buckets
  *     LIST      bucket: send me what is in it
+ *     WALK      bucket, n: tell me what is in these, once and not as a repair
  *   site to reader
  *     RESUMED   epoch, seq = next
  *     SNAPSHOT  epoch, seq = watermark
@@ -26,6 +27,7 @@
  *     SUMS      epoch, seq = as of, bucket = first one, n sums
  *     REPAIR    epoch, seq = as of, bucket, n records
  *     BUSY      seq = ns to wait before asking again
+ *     WALKED    epoch, seq = as of, bucket = last one, n records
  *
  * Pure. The connection under it tells how long a frame is.
  */
@@ -43,6 +45,8 @@ enum log_frame_type {
 	LOG_FRAME_SUMS,
 	LOG_FRAME_REPAIR,
 	LOG_FRAME_BUSY,
+	LOG_FRAME_WALK,
+	LOG_FRAME_WALKED,
 	LOG_FRAME_TYPES,
 };
 

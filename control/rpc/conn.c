@@ -34,6 +34,14 @@ static bool is_over(uint64_t since_ns, uint64_t now_ns, unsigned int limit_ms)
 	return now_ns - since_ns > limit_ms * 1000000ull;
 }
 
+static void socket_options(int fd)
+{
+	int one = 1, unsent = RPC_UNSENT_MAX;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
+}
+
 void conn_free(struct rpc_conn *c)
 {
 	TAILQ_REMOVE(&c->tls->conns, c, entry);
@@ -187,12 +195,10 @@ static void event_cb(struct bufferevent *bev, short what, void *arg)
 	char text[200];
 
 	if ((what & BEV_EVENT_CONNECTED) != 0) {
-		int one = 1;
-
 		if (c->state != CONN_CONNECTING)
 			return;
 		c->rx_ns = clock_now_ns();
-		setsockopt(bufferevent_getfd(bev), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+		socket_options(bufferevent_getfd(bev));
 		if (!c->tls->insecure)
 			tls_established(c);
 		return;
@@ -228,9 +234,10 @@ static void event_cb(struct bufferevent *bev, short what, void *arg)
 	}
 }
 
-static int send_frame(struct rpc_conn *c, uint16_t type, const ProtobufCMessage *m)
+/* A protobuf message, or len bytes. */
+static int send_frame(struct rpc_conn *c, uint16_t type, const ProtobufCMessage *m,
+	const void *body, size_t len)
 {
-	size_t len = m != NULL ? protobuf_c_message_get_packed_size(m) : 0;
 	struct evbuffer *out = bufferevent_get_output(c->bev);
 	struct frame_header h = { .type = type, .len = (uint32_t)len };
 	struct evbuffer_iovec v;
@@ -244,6 +251,8 @@ static int send_frame(struct rpc_conn *c, uint16_t type, const ProtobufCMessage 
 	frame_header_encode(v.iov_base, &h);
 	if (m != NULL)
 		protobuf_c_message_pack(m, (uint8_t *)v.iov_base + FRAME_HEADER_BYTES);
+	else if (len > 0)
+		memcpy((uint8_t *)v.iov_base + FRAME_HEADER_BYTES, body, len);
 	v.iov_len = FRAME_HEADER_BYTES + len;
 	if (evbuffer_commit_space(out, &v, 1) != 0)
 		return -ENOMEM;
@@ -251,12 +260,19 @@ static int send_frame(struct rpc_conn *c, uint16_t type, const ProtobufCMessage 
 	return 0;
 }
 
+static int send_message(struct rpc_conn *c, uint16_t type, const ProtobufCMessage *m)
+{
+	size_t len = m != NULL ? protobuf_c_message_get_packed_size(m) : 0;
+
+	return send_frame(c, type, m, NULL, len);
+}
+
 static int send_ping(struct rpc_conn *c, uint16_t type, uint64_t token)
 {
 	Strait__Ping ping = STRAIT__PING__INIT;
 
 	ping.token = token;
-	return send_frame(c, type, &ping.base);
+	return send_message(c, type, &ping.base);
 }
 
 static void on_error_message(struct rpc_conn *c, const uint8_t *body, size_t len)
@@ -359,14 +375,16 @@ static void read_cb(struct bufferevent *bev, void *arg)
 		evbuffer_drain(in, evbuffer_get_length(in));
 }
 
-/* The output is empty. */
+/* The output is empty, or as low as who drains it wants. */
 static void write_cb(struct bufferevent *bev, void *arg)
 {
 	struct rpc_conn *c = arg;
 
 	(void)bev;
-	if (c->state == CONN_FLUSHING)
+	if (c->state == CONN_FLUSHING && rpc_queued_bytes(c) == 0)
 		conn_end(c, 0, "closed");
+	else if (c->state == CONN_OPEN && c->drain != NULL)
+		c->drain(c, c->ctx);
 }
 
 static void tick_cb(evutil_socket_t fd, short what, void *arg)
@@ -460,14 +478,13 @@ struct rpc_conn *conn_accept(struct event_base *base, struct rpc_tls *tls, int f
 	const struct sockaddr *peer, const struct rpc_handler *h, void *ctx, struct rpc_listener *l)
 {
 	struct rpc_conn *c = conn_create(base, tls, h, ctx, false);
-	int one = 1;
 
 	if (c == NULL) {
 		close(fd);
 		return NULL;
 	}
 	address_format(peer, c->peer_address);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	socket_options(fd);
 	if (attach(c, fd) != 0) {
 		close(fd);
 		conn_free(c);
@@ -525,7 +542,18 @@ struct rpc_conn *rpc_connect(struct event_base *base, struct rpc_tls *tls, const
 
 int rpc_send(struct rpc_conn *c, uint16_t type, const ProtobufCMessage *m)
 {
-	return c->state == CONN_OPEN ? send_frame(c, type, m) : -ENOTCONN;
+	return c->state == CONN_OPEN ? send_message(c, type, m) : -ENOTCONN;
+}
+
+int rpc_send_bytes(struct rpc_conn *c, uint16_t type, const void *body, size_t len)
+{
+	return c->state == CONN_OPEN ? send_frame(c, type, NULL, body, len) : -ENOTCONN;
+}
+
+void rpc_set_drain(struct rpc_conn *c, size_t low, void (*fn)(struct rpc_conn *c, void *ctx))
+{
+	c->drain = fn;
+	bufferevent_setwatermark(c->bev, EV_WRITE, fn != NULL ? low : 0, 0);
 }
 
 void rpc_close(struct rpc_conn *c)

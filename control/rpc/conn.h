@@ -38,6 +38,7 @@ struct rpc_conn {
 	struct event *tick;
 	const struct rpc_handler *handler;
 	void *ctx;
+	void (*drain)(struct rpc_conn *c, void *ctx);
 	enum conn_state state;
 	bool initiator, broken; /* broken: nothing more can be sent */
 	char expect_role[RPC_NAME_MAX];

@@ -17,15 +17,20 @@
  * nothing was sent for 2 s and close after 10 s without a byte; callers never see PING and PONG.
  *
  * Identity comes from the certificate alone: URI SAN
- * spiffe://strait/site/<site>/role/<role>/name/<name>, role edge, master or operator (site "-"
- * where none applies). Host names are not compared.
+ * spiffe://strait/site/<site>/role/<role>/name/<name>, role edge, site-master, master or operator
+ * (site "-" where none applies). Host names are not compared.
  *
  * An Error from the peer ends the connection and is told by on_close: its code (negative) and its
  * text; on_message never sees one. With TLS 1.3 the initiator's on_open runs before the other
  * side has judged the certificate, so a refusal arrives as on_close after on_open.
  */
 
-enum { RPC_MESSAGE_MAX = 64 << 20, RPC_NAME_MAX = 64 };
+enum {
+	RPC_MESSAGE_MAX = 64 << 20,
+	RPC_NAME_MAX = 64,
+	/* What the kernel takes ahead of the line, so that a message waits behind little. */
+	RPC_UNSENT_MAX = 64 << 10,
+};
 
 struct event_base;
 struct rpc_tls;
@@ -96,6 +101,17 @@ struct rpc_conn *rpc_connect(struct event_base *base, struct rpc_tls *tls, const
  * Queue a message. 0, -ENOTCONN, -EMSGSIZE, -ENOBUFS (more than RPC_MESSAGE_MAX * 2 bytes wait).
  */
 int rpc_send(struct rpc_conn *c, uint16_t type, const ProtobufCMessage *m);
+/**
+ * The same with a body that is no protobuf message: hot frames of fixed format. The type is the
+ * owner's, from MSG_LOG on.
+ */
+int rpc_send_bytes(struct rpc_conn *c, uint16_t type, const void *body, size_t len);
+/**
+ * Call fn from the loop whenever no more than low bytes wait to be sent. A sender of bulk sends a
+ * frame more each time instead of queueing all of it; then whatever else is sent waits behind
+ * `low`, one frame and RPC_UNSENT_MAX at most, and PING is not needed: any byte is a sign of life.
+ */
+void rpc_set_drain(struct rpc_conn *c, size_t low, void (*fn)(struct rpc_conn *c, void *ctx));
 /** Close after what is queued has left; on_close follows from the event loop. */
 void rpc_close(struct rpc_conn *c);
 

@@ -6,11 +6,13 @@
 #include "control/site/exist_server.h"
 #include "control/sources/adapter.h"
 #include "control/sources/http.h"
+#include "control/sources/pool_source.h"
 
 #include <event2/event.h>
 #include <openssl/rand.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +28,15 @@ enum {
 
 #define SECOND       UINT64_C(1000000000)
 #define LOG_KEEP_NS  (60 * SECOND)
+#define BROUGHT_S    (7 * 86400)
 #define WARM_UP_KEYS "sglang_mooncake_store_warmup_key"
 
 struct follower {
 	struct site_node *node;
-	struct source_adapter *adapter;
+	struct source_adapter *adapter; /* of a Mooncake master, or .. */
+	struct pool_source *pool;
 	uint32_t number;
-	enum source_state shown;
+	const char *shown;
 	uint64_t refusing; /* refusals of the store when the listing began .. */
 	uint64_t refused;  /* .. and of the last one without any more */
 };
@@ -44,6 +48,7 @@ struct site_node {
 	struct log *log;
 	struct index *index;
 	struct store *store;
+	struct recall *recall;
 	struct existence existence;
 	struct exist_server **servers; /* of each tenant */
 	struct follower followers[STORE_SOURCES];
@@ -79,20 +84,35 @@ static bool key_get(struct site_node *n, struct kv_text tenant, const char *data
 	out->tenant_key = &t->key;
 	out->data = data;
 	out->len = len;
+	out->size = 0;
 	return true;
+}
+
+/* Of an object that appears: whether we brought it. */
+static uint8_t origin(const struct follower *f, struct digest128 d)
+{
+	return recall_was_brought(f->node->recall, d, clock_unix_ms() / 1000) ? LOG_FLAG_OURS : 0;
+}
+
+/* The site has it no more: not to be brought again for a while. */
+static void gone(struct follower *f, struct digest128 d)
+{
+	recall_evicted(f->node->recall, d, clock_unix_ms() / 1000);
 }
 
 static void on_event(const struct kv_event *e, void *ctx)
 {
 	struct follower *f = ctx;
+	struct digest128 d;
 	struct store_key k;
 
 	if (!key_get(f->node, e->tenant, e->key.data, e->key.len, &k))
 		return;
+	d = digest_of_key(k.tenant_key, k.data, k.len);
 	if (e->op == KV_STORED)
-		(void)store_stored(f->node->store, f->number, &k, 0, clock_now_ns());
-	else
-		(void)store_removed(f->node->store, f->number, &k, 0, clock_now_ns());
+		(void)store_stored(f->node->store, f->number, &k, origin(f, d), clock_now_ns());
+	else if (store_removed(f->node->store, f->number, &k, 0, clock_now_ns()) == 1)
+		gone(f, d);
 }
 
 static void on_clear(void *ctx)
@@ -122,37 +142,91 @@ static void on_listed(const char *key, size_t len, void *ctx)
 	struct store_key k;
 
 	if (key_get(f->node, none, key, len, &k))
-		(void)store_listed(f->node->store, &k, clock_now_ns());
+		(void)store_listed(f->node->store, &k,
+			origin(f, digest_of_key(k.tenant_key, k.data, k.len)), clock_now_ns());
 }
 
 static int on_list_end(bool ok, void *ctx)
 {
 	struct follower *f = ctx;
-	int64_t gone = store_listing_end(f->node->store, ok, clock_now_ns());
+	int64_t missing = store_listing_end(f->node->store, ok, clock_now_ns());
 	struct store_stats st;
 
 	store_stats_get(f->node->store, &st);
-	if (ok && gone >= 0 && st.refused == f->refusing)
+	if (ok && missing >= 0 && st.refused == f->refusing)
 		f->refused = st.refused;
 
-	if (gone > 0)
+	if (missing > 0)
 		log_info("source", "listed source=%s gone=%lld",
-			f->node->cfg->sources[f->number].name, (long long)gone);
-	return gone < 0 ? (int)gone : 0;
+			f->node->cfg->sources[f->number].name, (long long)missing);
+	return missing < 0 ? (int)missing : 0;
 }
 
 static const struct source_adapter_handler handler = { on_event, on_clear, on_list_begin, on_listed,
 	on_list_end };
 
-static void follower_show(struct follower *f, const struct source *s)
+static int on_pool_stored(const void *key, size_t len, uint64_t size, bool ours,
+	struct digest128 *digest, void *ctx)
 {
-	if (s->state == f->shown)
+	struct follower *f = ctx;
+	const struct site_source_config *cfg = &f->node->cfg->sources[f->number];
+	struct store_key k = { .tenant_key = &f->node->cfg->tenants[cfg->tenant_number].key,
+		.tenant = cfg->tenant_number,
+		.data = key,
+		.len = len,
+		.size = size };
+	int rc;
+
+	*digest = digest_of_key(k.tenant_key, key, len);
+	rc = store_stored(f->node->store, f->number, &k, ours ? LOG_FLAG_OURS : 0, clock_now_ns());
+	return rc < 0 ? rc : 0;
+}
+
+static void on_pool_removed(struct digest128 digest, bool evicted, void *ctx)
+{
+	struct follower *f = ctx;
+
+	if (store_gone(f->node->store, f->number, digest, evicted ? LOG_FLAG_EVICTED : 0,
+		    clock_now_ns()) == 1)
+		gone(f, digest);
+}
+
+static void on_walk_begin(void *ctx)
+{
+	struct follower *f = ctx;
+	struct store_stats st;
+
+	store_stats_get(f->node->store, &st);
+	f->refusing = st.refused;
+}
+
+static void on_walk_end(void *ctx)
+{
+	struct follower *f = ctx;
+	struct store_stats st;
+
+	store_stats_get(f->node->store, &st);
+	if (st.refused == f->refusing)
+		f->refused = st.refused;
+}
+
+static const struct pool_source_handler pool_handler = { on_pool_stored, on_pool_removed, on_clear,
+	on_walk_begin, on_walk_end };
+
+static bool follower_is_complete(const struct follower *f)
+{
+	return f->pool != NULL ? pool_source_is_complete(f->pool)
+			       : source_is_complete(source_adapter_state(f->adapter));
+}
+
+static void follower_show(struct follower *f, const struct site_source_view *v)
+{
+	if (f->shown != NULL && strcmp(v->state, f->shown) == 0)
 		return;
-	f->shown = s->state;
-	log_info("source", "state source=%s state=%s batches=%llu gaps=%llu listings=%llu",
-		f->node->cfg->sources[f->number].name, source_state_name(s->state),
-		(unsigned long long)s->batches, (unsigned long long)s->gaps,
-		(unsigned long long)s->listings);
+	f->shown = v->state;
+	log_info("source", "state source=%s state=%s events=%llu gaps=%llu listings=%llu", v->name,
+		v->state, (unsigned long long)v->events, (unsigned long long)v->gaps,
+		(unsigned long long)v->listings);
 }
 
 /* The view is as old as its oldest source, and as whole as its least whole one. */
@@ -167,12 +241,13 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	store_stats_get(n->store, &st);
 	for (unsigned int i = 0; i < n->cfg->sources_count; i++) {
-		const struct source *s = source_adapter_state(n->followers[i].adapter);
+		struct site_source_view v;
 
-		follower_show(&n->followers[i], s);
-		ready = ready && source_is_complete(s);
+		site_node_source_view(n, i, &v);
+		follower_show(&n->followers[i], &v);
+		ready = ready && follower_is_complete(&n->followers[i]);
 		refused = refused || st.refused != n->followers[i].refused;
-		complete_ns = s->complete_ns < complete_ns ? s->complete_ns : complete_ns;
+		complete_ns = v.complete_ns < complete_ns ? v.complete_ns : complete_ns;
 	}
 	if (refused) {
 		log_limited(LOG_LEVEL_ERROR, "site", 60000,
@@ -190,6 +265,7 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 			(unsigned long long)st.objects);
 	n->ready = ready;
 	log_trim(n->log, clock_now_ns());
+	recall_save(n->recall, clock_now_ns());
 }
 
 static bool ignored(const void *key, size_t len)
@@ -205,6 +281,19 @@ static bool tenant_any(uid_t uid, gid_t gid, struct digest_key *out, void *ctx)
 	(void)gid;
 	*out = *(const struct digest_key *)ctx;
 	return true;
+}
+
+static int recall_open(struct site_node *n)
+{
+	char path[PATH_MAX];
+
+	if (n->cfg->state_dir != NULL &&
+		(size_t)snprintf(path, sizeof(path), "%s/recall", n->cfg->state_dir) >=
+			sizeof(path))
+		return -ENAMETOOLONG;
+	n->recall = recall_create(n->cfg->state_dir != NULL ? path : NULL,
+		(uint32_t)(n->cfg->evicted_ns / SECOND), BROUGHT_S);
+	return n->recall != NULL ? 0 : -ENOMEM;
 }
 
 static int tables_create(struct site_node *n)
@@ -225,7 +314,7 @@ static int tables_create(struct site_node *n)
 	if (n->store == NULL)
 		return -ENOMEM;
 	existence_init(&n->existence, n->index, INDEX_PRESENT_MASK, n->cfg->max_age_ns);
-	return 0;
+	return recall_open(n);
 }
 
 static int servers_start(struct site_node *n, char *err, size_t err_len)
@@ -266,6 +355,13 @@ static int followers_create(struct site_node *n, struct event_base *base, char *
 				.seed = log_epoch(n->log) + i } };
 
 		*f = (struct follower){ .node = n, .number = i };
+		if (n->cfg->sources[i].pool != NULL) {
+			f->pool =
+				pool_source_create(base, n->cfg->sources[i].pool, &pool_handler, f);
+			if (f->pool == NULL)
+				return -errno;
+			continue;
+		}
 		f->adapter = source_adapter_create(base, n->http, &cfg, &handler, f, err, err_len);
 		if (f->adapter == NULL)
 			return -errno;
@@ -313,8 +409,11 @@ void site_node_destroy(struct site_node *n)
 	if (n->tick != NULL)
 		event_free(n->tick);
 	http_destroy(n->http);
-	for (unsigned int i = 0; i < STORE_SOURCES; i++)
+	for (unsigned int i = 0; i < STORE_SOURCES; i++) {
 		source_adapter_destroy(n->followers[i].adapter);
+		pool_source_destroy(n->followers[i].pool);
+	}
+	recall_destroy(n->recall);
 	store_destroy(n->store);
 	index_destroy(n->index);
 	log_destroy(n->log);
@@ -334,4 +433,53 @@ void site_node_store_stats(const struct site_node *n, struct store_stats *out)
 const struct source *site_node_source(const struct site_node *n, unsigned int i)
 {
 	return source_adapter_state(n->followers[i].adapter);
+}
+
+void site_node_source_view(const struct site_node *n, unsigned int i, struct site_source_view *out)
+{
+	const struct follower *f = &n->followers[i];
+	struct pool_source_stats ps;
+	const struct source *s;
+	struct store_stats st;
+
+	store_stats_get(n->store, &st);
+	*out = (struct site_source_view){ .name = n->cfg->sources[i].name, .objects = st.held[i] };
+	if (f->pool != NULL) {
+		pool_source_stats_get(f->pool, &ps);
+		out->kind = "pool";
+		out->state = ps.state;
+		out->complete_ns = ps.complete_ns;
+		out->events = ps.events;
+		out->gaps = ps.behind;
+		out->listings = ps.walks;
+		memcpy(out->trouble, ps.trouble, sizeof(out->trouble));
+		return;
+	}
+	s = source_adapter_state(f->adapter);
+	out->kind = "mooncake";
+	out->state = source_state_name(s->state);
+	out->complete_ns = s->complete_ns;
+	out->events = s->batches;
+	out->gaps = s->gaps;
+	out->listings = s->listings;
+}
+
+const struct site_config *site_node_config(const struct site_node *n)
+{
+	return n->cfg;
+}
+
+struct store *site_node_store(struct site_node *n)
+{
+	return n->store;
+}
+
+struct log *site_node_log(struct site_node *n)
+{
+	return n->log;
+}
+
+struct recall *site_node_recall(struct site_node *n)
+{
+	return n->recall;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "control/site/recall.h"
 #include "control/site/site_config.h"
 #include "control/site/store.h"
 #include "control/sources/source.h"
@@ -19,6 +20,14 @@
 struct event_base;
 struct site_node;
 
+/* A source as people want to see it, whatever kind it is. */
+struct site_source_view {
+	const char *name, *kind, *state;
+	uint64_t complete_ns; /* as of when its view was complete; 0: never */
+	uint64_t objects, events, gaps, listings;
+	char trouble[256]; /* "": none */
+};
+
 /** NULL + errno, a sentence in err. cfg must live as long. */
 struct site_node *site_node_create(struct event_base *base, const struct site_config *cfg,
 	char *err, size_t err_len);
@@ -28,7 +37,15 @@ void site_node_destroy(struct site_node *n);
 /** Whether answers are known now. */
 bool site_node_is_ready(const struct site_node *n);
 void site_node_store_stats(const struct site_node *n, struct store_stats *out);
+/** Of a source that is a Mooncake master. */
 const struct source *site_node_source(const struct site_node *n, unsigned int i);
+void site_node_source_view(const struct site_node *n, unsigned int i, struct site_source_view *out);
+
+/* For its connection with the inter-dc master (uplink.h). */
+const struct site_config *site_node_config(const struct site_node *n);
+struct store *site_node_store(struct site_node *n);
+struct log *site_node_log(struct site_node *n);
+struct recall *site_node_recall(struct site_node *n);
 
 /**
  * Run until SIGTERM or SIGINT. 0 or -errno; what went wrong was logged.

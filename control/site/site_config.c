@@ -27,8 +27,17 @@ enum { SECRET_MIN = 16, SECRET_MAX = 4096, TENANTS_MAX = 64, KEYS_DEFAULT = 1000
 
 static const cyaml_schema_field_t source_fields[] = {
 	STRING(name, struct site_source_config, NEEDED),
-	STRING(events, struct site_source_config, NEEDED),
-	STRING(admin, struct site_source_config, NEEDED),
+	STRING(events, struct site_source_config, OPTIONAL),
+	STRING(admin, struct site_source_config, OPTIONAL),
+	STRING(pool, struct site_source_config, OPTIONAL),
+	STRING(tenant, struct site_source_config, OPTIONAL),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t tls_fields[] = {
+	STRING(ca, struct site_tls_files, NEEDED),
+	STRING(cert, struct site_tls_files, NEEDED),
+	STRING(key, struct site_tls_files, NEEDED),
 	CYAML_FIELD_END,
 };
 
@@ -57,6 +66,12 @@ static const cyaml_schema_field_t fields[] = {
 	STRING(memory, struct site_config, OPTIONAL),
 	STRING(max_age, struct site_config, OPTIONAL),
 	STRING(log_level, struct site_config, OPTIONAL),
+	STRING(state_dir, struct site_config, OPTIONAL),
+	STRING(master, struct site_config, OPTIONAL),
+	STRING(evicted_for, struct site_config, OPTIONAL),
+	CYAML_FIELD_MAPPING_PTR("tls", CYAML_FLAG_POINTER | OPTIONAL, struct site_config, tls,
+		tls_fields),
+	CONFIG_FIELD_BOOL("insecure_loopback", OPTIONAL, struct site_config, insecure_loopback),
 	CYAML_FIELD_END,
 };
 
@@ -97,6 +112,24 @@ static int default_to(char **field, const char *value)
 	return 0;
 }
 
+void site_tenant_id(const struct digest_key *key, uint8_t out[static 16])
+{
+	static const char text[] = "strait tenant id";
+	struct digest128 d = digest_of_key(key, text, sizeof(text) - 1);
+
+	memcpy(out, &d.hi, 8);
+	memcpy(out + 8, &d.lo, 8);
+}
+
+static int tenant_derive(struct site_tenant_config *t, const char *secret, size_t len)
+{
+	int ret = site_tenant_key(secret, len, t->name, &t->key);
+
+	if (ret == 0)
+		site_tenant_id(&t->key, t->id);
+	return ret;
+}
+
 static int keys_derive(struct site_config *cfg, const char *path, char *err, size_t err_len)
 {
 	char why[300], *secret;
@@ -110,13 +143,42 @@ static int keys_derive(struct site_config *cfg, const char *path, char *err, siz
 		return config_fail(err, err_len, path, "secret", "%s: %s", cfg->secret,
 			strerror(-ret));
 	for (unsigned int i = 0; i < cfg->tenants_count && len >= SECRET_MIN && ret == 0; i++)
-		ret = site_tenant_key(secret, len, cfg->tenants[i].name, &cfg->tenants[i].key);
+		ret = tenant_derive(&cfg->tenants[i], secret, len);
 	OPENSSL_cleanse(secret, len);
 	free(secret);
 	if (len < SECRET_MIN)
 		return config_fail(err, err_len, path, "secret", "%s has fewer than %d bytes",
 			cfg->secret, SECRET_MIN);
 	return ret;
+}
+
+/* Either the two addresses of a Mooncake master or the file of a pool. */
+static int check_source(struct site_config *cfg, unsigned int i, const char *path, char *err,
+	size_t err_len)
+{
+	struct site_source_config *s = &cfg->sources[i];
+	const char *tenant = s->tenant != NULL ? s->tenant : "default";
+	char where[64];
+
+	snprintf(where, sizeof(where), "sources[%u]", i);
+	if (s->pool == NULL) {
+		if (s->events == NULL || s->admin == NULL || s->tenant != NULL)
+			return config_fail(err, err_len, path, where,
+				"give events and admin of a Mooncake master, or pool (and tenant)");
+		if (strncmp(s->admin, "http://", 7) == 0 || strncmp(s->admin, "https://", 8) == 0)
+			return 0;
+		snprintf(where, sizeof(where), "sources[%u].admin", i);
+		return config_fail(err, err_len, path, where, "must begin with http://");
+	}
+	if (s->events != NULL || s->admin != NULL)
+		return config_fail(err, err_len, path, where,
+			"a pool has neither events nor admin");
+	for (unsigned int k = 0; k < cfg->tenants_count; k++) {
+		s->tenant_number = (uint16_t)k;
+		if (strcmp(cfg->tenants[k].name, tenant) == 0)
+			return 0;
+	}
+	return config_fail(err, err_len, path, where, "tenant %s is not listed in tenants", tenant);
 }
 
 static int check(struct site_config *cfg, const char *path, char *err, size_t err_len)
@@ -133,12 +195,17 @@ static int check(struct site_config *cfg, const char *path, char *err, size_t er
 	if (log_level_parse(cfg->log_level, &level) != 0)
 		return config_fail(err, err_len, path, "log_level",
 			"use error, warn, info or debug");
-	for (unsigned int i = 0; i < cfg->sources_count; i++) {
-		snprintf(where, sizeof(where), "sources[%u].admin", i);
-		if (strncmp(cfg->sources[i].admin, "http://", 7) != 0 &&
-			strncmp(cfg->sources[i].admin, "https://", 8) != 0)
-			return config_fail(err, err_len, path, where, "must begin with http://");
-	}
+	if (units_parse_duration(cfg->evicted_for, &cfg->evicted_ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "evicted_for", "%s", why);
+	for (unsigned int i = 0; i < cfg->sources_count; i++)
+		if (check_source(cfg, i, path, err, err_len) != 0)
+			return -EINVAL;
+	if (cfg->master != NULL && cfg->insecure_loopback == (cfg->tls != NULL))
+		return config_fail(err, err_len, path, "master",
+			"give either tls: { ca, cert, key } or insecure_loopback: true");
+	if (cfg->master != NULL && cfg->state_dir == NULL)
+		return config_fail(err, err_len, path, "master",
+			"needs a state_dir: what was evicted must be known after a restart");
 	for (unsigned int i = 1; i < cfg->tenants_count; i++)
 		for (unsigned int k = 0; k < i; k++)
 			if (strcmp(cfg->tenants[i].name, cfg->tenants[k].name) == 0) {
@@ -156,6 +223,7 @@ struct site_config *site_config_load(const char *path, char *err, size_t err_len
 
 	if (ret == 0 &&
 		(default_to(&cfg->memory, "8G") < 0 || default_to(&cfg->max_age, "30s") < 0 ||
+			default_to(&cfg->evicted_for, "1h") < 0 ||
 			default_to(&cfg->log_level, "info") < 0)) {
 		snprintf(err, err_len, "out of memory");
 		ret = -ENOMEM;
@@ -170,6 +238,34 @@ struct site_config *site_config_load(const char *path, char *err, size_t err_len
 		return cfg;
 	site_config_free(cfg);
 	errno = -ret;
+	return NULL;
+}
+
+struct rpc_tls *site_config_tls(const struct site_config *cfg, char *err, size_t err_len)
+{
+	struct rpc_tls_config files = { .insecure_loopback = cfg->insecure_loopback };
+	const struct rpc_identity *self;
+	struct rpc_tls *tls;
+
+	if (cfg->tls != NULL) {
+		files.ca = cfg->tls->ca;
+		files.cert = cfg->tls->cert;
+		files.key = cfg->tls->key;
+	}
+	snprintf(files.self.site, sizeof(files.self.site), "%s", cfg->site);
+	strcpy(files.self.role, "site-master");
+	snprintf(files.self.name, sizeof(files.self.name), "%s", cfg->site);
+	tls = rpc_tls_create(&files, err, err_len);
+	if (tls == NULL)
+		return NULL;
+	self = rpc_tls_self(tls);
+	if (strcmp(self->role, "site-master") == 0 && strcmp(self->site, cfg->site) == 0)
+		return tls;
+	snprintf(err, err_len,
+		"%s is a certificate for role %s of site %s, needed is role site-master of %s",
+		files.cert, self->role, self->site, cfg->site);
+	rpc_tls_destroy(tls);
+	errno = EINVAL;
 	return NULL;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "control/index/digest.h"
+#include "control/rpc/rpc.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,36 +16,53 @@
  *     - name: mooncake-1
  *       events: tcp://10.0.0.5:5557          # --kv_events_bind_endpoint of the Mooncake master
  *       admin: http://10.0.0.5:9003          # its metrics port
+ *     - { name: pool, pool: /dev/shm/strait/a.pool, tenant: default }   # an embedded pool
  *   tenants:                                 # who may open the socket may ask for that tenant
  *     - { name: default, socket: /run/strait/exist-default.sock }
  *   keys: 1000000                            # expected; it grows beyond
  *   memory: 8G                               # of key strings
  *   max_age: 30s                             # older than that nothing is known
+ *   state_dir: /var/lib/strait-site          # what was brought and evicted, over a restart
+ *   master: 10.0.0.1:7400                    # the inter-dc master; absent: none
+ *   tls: { ca: ca.pem, cert: site-a.pem, key: site-a.key }   # role site-master
+ *   insecure_loopback: false                 # true instead of tls: a master in 127.0.0.0/8
+ *   evicted_for: 1h                          # so long nothing that was evicted is taken again
  *   log_level: info
  */
 
 struct site_source_config {
-	char *name, *events, *admin;
+	char *name, *events, *admin; /* a Mooncake master */
+	char *pool, *tenant;         /* an embedded pool */
+	uint16_t tenant_number;
 };
 
 struct site_tenant_config {
 	char *name, *socket;
 	struct digest_key key; /* derived */
+	uint8_t id[16];        /* equal where the key is, tells nothing about it */
+};
+
+struct site_tls_files {
+	char *ca, *cert, *key;
 };
 
 struct site_config {
-	char *site, *secret, *memory, *max_age, *log_level;
+	char *site, *secret, *memory, *max_age, *log_level, *state_dir, *master, *evicted_for;
+	struct site_tls_files *tls;
+	bool insecure_loopback;
 	struct site_source_config *sources;
 	unsigned int sources_count;
 	struct site_tenant_config *tenants;
 	unsigned int tenants_count;
 	uint64_t keys;
-	uint64_t memory_bytes, max_age_ns;
+	uint64_t memory_bytes, max_age_ns, evicted_ns;
 };
 
 /** NULL + errno + err with file and line. */
 struct site_config *site_config_load(const char *path, char *err, size_t err_len);
 void site_config_free(struct site_config *cfg);
+/** For cfg->master. The certificate must be of role site-master and of this site. NULL + errno. */
+struct rpc_tls *site_config_tls(const struct site_config *cfg, char *err, size_t err_len);
 /** As YAML, defaults filled in. malloc'd. */
 char *site_config_print(const struct site_config *cfg);
 
@@ -53,3 +71,5 @@ char *site_config_print(const struct site_config *cfg);
  * "strait digest " and the tenant's name. 0 or -EINVAL.
  */
 int site_tenant_key(const void *secret, size_t len, const char *tenant, struct digest_key *out);
+/** Names a tenant's key without telling it: its digest of "strait tenant id". */
+void site_tenant_id(const struct digest_key *key, uint8_t out[static 16]);

@@ -14,6 +14,7 @@ enum {
 struct object {
 	struct object *next;
 	struct digest128 digest;
+	uint32_t size;
 	uint16_t owners, tenant, key_len;
 	uint8_t flags, round; /* of the listing that named it last, 0: none */
 	uint8_t key[];
@@ -83,6 +84,7 @@ static struct log_record record_of(const struct object *x, uint8_t op, uint8_t f
 {
 	return (struct log_record){
 		.digest = x->digest,
+		.size = x->size,
 		.tenant = x->tenant,
 		.op = op,
 		.flags = flags,
@@ -134,7 +136,13 @@ static int add(struct store *s, uint32_t source, const struct store_key *k, stru
 		s->stats.refused++;
 		return -ENOSPC;
 	}
-	*x = (struct object){ *p, d, bit, k->tenant, (uint16_t)k->len, flags, 0 };
+	*x = (struct object){ .next = *p,
+		.digest = d,
+		.size = k->size <= LOG_SIZE_MAX ? (uint32_t)k->size : LOG_SIZE_UNKNOWN,
+		.owners = bit,
+		.tenant = k->tenant,
+		.key_len = (uint16_t)k->len,
+		.flags = flags };
 	memcpy(x->key, k->data, k->len);
 	ret = publish(s, x, LOG_STORED, flags, now_ns);
 	if (ret < 0) {
@@ -215,6 +223,16 @@ int store_removed(struct store *s, uint32_t source, const struct store_key *k, u
 	return *p == NULL ? 0 : drop(s, source, p, flags, now_ns);
 }
 
+int store_gone(struct store *s, uint32_t source, struct digest128 d, uint8_t flags, uint64_t now_ns)
+{
+	struct object **p = find(s, d);
+
+	if (source >= STORE_SOURCES)
+		return -EINVAL;
+	touch(s, source, d);
+	return *p == NULL ? 0 : drop(s, source, p, flags, now_ns);
+}
+
 /* Take a source's objects away, all or those that its listing did not name. */
 static int64_t sweep(struct store *s, uint32_t source, bool all, uint64_t now_ns)
 {
@@ -264,7 +282,7 @@ int store_listing_begin(struct store *s, uint32_t source, uint16_t tenant)
 	return 0;
 }
 
-int store_listed(struct store *s, const struct store_key *k, uint64_t now_ns)
+int store_listed(struct store *s, const struct store_key *k, uint8_t flags, uint64_t now_ns)
 {
 	struct digest128 d;
 	int ret = s->listing ? digest_get(s, s->lister, k, &d) : -EINVAL;
@@ -273,7 +291,7 @@ int store_listed(struct store *s, const struct store_key *k, uint64_t now_ns)
 		return ret == -ENOENT ? 0 : ret;
 	if (touched_has(&s->touched, d))
 		return 0;
-	ret = add(s, s->lister, k, d, 0, now_ns);
+	ret = add(s, s->lister, k, d, flags, now_ns);
 	if (ret >= 0)
 		(*find(s, d))->round = s->round;
 	return ret;
@@ -312,14 +330,22 @@ void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct
 	}
 }
 
-const void *store_key_of(const struct store *s, struct digest128 d, size_t *len)
+bool store_has(const struct store *s, struct digest128 d)
+{
+	return *find(s, d) != NULL;
+}
+
+bool store_key_of(const struct store *s, struct digest128 d, struct store_key *out)
 {
 	const struct object *x = *find(s, d);
 
 	if (x == NULL)
-		return NULL;
-	*len = x->key_len;
-	return x->key;
+		return false;
+	*out = (struct store_key){ .tenant = x->tenant,
+		.data = x->key,
+		.len = x->key_len,
+		.size = x->size };
+	return true;
 }
 
 void store_stats_get(const struct store *s, struct store_stats *out)

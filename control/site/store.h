@@ -43,7 +43,8 @@ struct store_key {
 	const struct digest_key *tenant_key;
 	uint16_t tenant;
 	const void *data;
-	size_t len; /* 1 .. 65535 */
+	size_t len;    /* 1 .. 65535 */
+	uint64_t size; /* of the object; 0: not known */
 };
 
 /** NULL + errno. */
@@ -56,13 +57,16 @@ int store_stored(struct store *s, uint32_t source, const struct store_key *k, ui
 /** Source has it no more. 1: nor has the site; 0. */
 int store_removed(struct store *s, uint32_t source, const struct store_key *k, uint8_t flags,
 	uint64_t now_ns);
+/** The same by its digest. */
+int store_gone(struct store *s, uint32_t source, struct digest128 d, uint8_t flags,
+	uint64_t now_ns);
 /** Source has nothing. */
 void store_clear(struct store *s, uint32_t source, uint64_t now_ns);
 
 /** Of one tenant's keys, the others are left alone. -EBUSY: another source is listing. */
 int store_listing_begin(struct store *s, uint32_t source, uint16_t tenant);
 /** One key of the listing. Errors as store_stored(). */
-int store_listed(struct store *s, const struct store_key *k, uint64_t now_ns);
+int store_listed(struct store *s, const struct store_key *k, uint8_t flags, uint64_t now_ns);
 /**
  * ok: it was whole. Returns how many objects the source turned out not to have; -ESTALE if so many
  * events came meanwhile that it proves nothing.
@@ -73,6 +77,8 @@ int64_t store_listing_end(struct store *s, bool ok, uint64_t now_ns);
 const struct sums *store_sums(const struct store *s);
 void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct log_record *r),
 	void *ctx);
-/** The key string behind a digest: *len bytes, valid until the object goes. NULL: not here. */
-const void *store_key_of(const struct store *s, struct digest128 d, size_t *len);
+/** Whether the site has it. */
+bool store_has(const struct store *s, struct digest128 d);
+/** What is behind a digest; the key is valid until the object goes. false: not here. */
+bool store_key_of(const struct store *s, struct digest128 d, struct store_key *out);
 void store_stats_get(const struct store *s, struct store_stats *out);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/index/digest.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What a site remembers of objects across restarts, so that nothing bounces between sites for ever:
+ * which ones were brought here (they are not shipped on as if they were the site's own) and which
+ * ones went from here lately (they are not brought again unless somebody asks). Two memories
+ * (control/planner/memory.h) of RECALL_ENTRIES each in one file of a megabyte, replaced whole, at
+ * most every RECALL_SAVE_NS; a crash forgets what is younger than that.
+ *
+ * One thread; recall_save() blocks on the disk.
+ */
+
+enum { RECALL_ENTRIES = 1 << 16 };
+#define RECALL_SAVE_NS UINT64_C(3000000000)
+
+struct recall;
+
+/**
+ * path NULL: nothing is kept over a restart. A file of another size or that is no such file is
+ * logged and begun anew. NULL + errno.
+ */
+struct recall *recall_create(const char *path, uint32_t evicted_s, uint32_t brought_s);
+/** Saves what is new. NULL is ignored. */
+void recall_destroy(struct recall *r);
+
+void recall_evicted(struct recall *r, struct digest128 d, uint64_t now_s);
+bool recall_was_evicted(const struct recall *r, struct digest128 d, uint64_t now_s);
+/** It is about to be brought: what was evicted of it is forgotten. */
+void recall_bringing(struct recall *r, struct digest128 d, uint64_t now_s);
+bool recall_was_brought(const struct recall *r, struct digest128 d, uint64_t now_s);
+
+/** When something is new and the last time was long enough ago. */
+void recall_save(struct recall *r, uint64_t now_ns);

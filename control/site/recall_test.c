@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/site/recall.h"
+
+#include "control/base/log.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EVICTED_S = 100, BROUGHT_S = 1000, NOW = 1700000000 };
+
+static char path[64];
+
+static int setup(void **state)
+{
+	int fd;
+
+	(void)state;
+	log_set_level(LOG_LEVEL_ERROR);
+	strcpy(path, "/tmp/strait-recall-XXXXXX");
+	fd = mkstemp(path);
+	if (fd < 0)
+		return -1;
+	close(fd);
+	return unlink(path);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unlink(path);
+	return 0;
+}
+
+static struct digest128 digest(uint64_t n)
+{
+	return (struct digest128){ n * 0x9e3779b97f4a7c15u, n * 0xbf58476d1ce4e5b9u };
+}
+
+static void what_was_evicted_and_brought_outlives_a_restart(void **state)
+{
+	struct recall *r = recall_create(path, EVICTED_S, BROUGHT_S);
+
+	(void)state;
+	assert_non_null(r);
+	recall_evicted(r, digest(1), NOW);
+	recall_bringing(r, digest(2), NOW);
+	recall_destroy(r);
+	r = recall_create(path, EVICTED_S, BROUGHT_S);
+	assert_non_null(r);
+	assert_true(recall_was_evicted(r, digest(1), NOW + 1));
+	assert_false(recall_was_evicted(r, digest(2), NOW + 1));
+	assert_true(recall_was_brought(r, digest(2), NOW + 1));
+	assert_false(recall_was_brought(r, digest(1), NOW + 1));
+	assert_false(recall_was_evicted(r, digest(1), NOW + EVICTED_S + 1));
+	recall_destroy(r);
+}
+
+static void bringing_ends_the_memory_of_the_eviction(void **state)
+{
+	struct recall *r = recall_create(NULL, EVICTED_S, BROUGHT_S);
+
+	(void)state;
+	recall_evicted(r, digest(1), NOW);
+	recall_bringing(r, digest(1), NOW);
+	assert_false(recall_was_evicted(r, digest(1), NOW));
+	recall_destroy(r);
+}
+
+static void a_file_that_is_no_such_file_is_begun_anew(void **state)
+{
+	struct recall *r;
+	FILE *f = fopen(path, "w");
+
+	(void)state;
+	assert_non_null(f);
+	fputs("something else", f);
+	fclose(f);
+	r = recall_create(path, EVICTED_S, BROUGHT_S);
+	assert_non_null(r);
+	recall_evicted(r, digest(1), NOW);
+	recall_destroy(r);
+	r = recall_create(path, EVICTED_S, BROUGHT_S);
+	assert_true(recall_was_evicted(r, digest(1), NOW));
+	recall_destroy(r);
+}
+
+static void it_is_saved_at_intervals(void **state)
+{
+	struct recall *r = recall_create(path, EVICTED_S, BROUGHT_S);
+
+	(void)state;
+	recall_save(r, RECALL_SAVE_NS);
+	assert_int_equal(access(path, F_OK), -1);
+	recall_evicted(r, digest(1), NOW);
+	recall_save(r, RECALL_SAVE_NS);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(unlink(path), 0);
+	recall_evicted(r, digest(2), NOW);
+	recall_save(r, RECALL_SAVE_NS + 1);
+	assert_int_equal(access(path, F_OK), -1);
+	recall_save(r, 2 * RECALL_SAVE_NS);
+	assert_int_equal(access(path, F_OK), 0);
+	recall_destroy(r);
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(what_was_evicted_and_brought_outlives_a_restart),
+		TEST(bringing_ends_the_memory_of_the_eviction),
+		TEST(a_file_that_is_no_such_file_is_begun_anew),
+		TEST(it_is_saved_at_intervals),
+	};
+
+	return cmocka_run_group_tests_name("recall", tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/site/uplink.h"
+
+#include "control/base/clock.h"
+#include "control/base/log.h"
+#include "control/log/feed.h"
+#include "control/rpc/strait.pb-c.h"
+
+#include <event2/event.h>
+#include <openssl/rand.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	VERSION = 1,
+	TICK_MS = 10,
+	REPORT_MS = 1000,
+	SNAPSHOTS = 1, /* one reader */
+	DIGEST_BYTES = 16,
+};
+#define SNAPSHOT_NS UINT64_C(1000000000)
+#define RETRY_LEAST UINT64_C(100000000)
+#define RETRY_MOST  UINT64_C(10000000000)
+#define PROGRAM     "strait-master 0.1.0"
+
+struct uplink {
+	struct event_base *base;
+	struct rpc_tls *tls;
+	struct site_node *node;
+	struct rpc_conn *conn;
+	struct event *tick;
+	struct feed_source source;
+	struct gate gate;
+	struct feed feed;
+	struct backoff backoff;
+	uint8_t boot_id[16];
+	bool accepted, feeding;
+	char said[128]; /* the last reason of a lost connection, to say it once */
+	uint64_t retry_ns, report_ns, report_every_ns, suppressed;
+};
+
+static void digest_take(const uint8_t *p, struct digest128 *out)
+{
+	memcpy(&out->lo, p, 8);
+	memcpy(&out->hi, p + 8, 8);
+}
+
+static void pump(struct uplink *u)
+{
+	const uint8_t *frame;
+	size_t len;
+	int rc = 1;
+
+	while (u->feeding && rc > 0 && rpc_queued_bytes(u->conn) < UPLINK_QUEUE) {
+		rc = feed_pull(&u->feed, clock_now_ns(), &frame, &len);
+		if (rc > 0)
+			rc = rpc_send_bytes(u->conn, STRAIT__MSG_TYPE__MSG_LOG, frame, len) == 0;
+	}
+	if (rc == -ESTALE) {
+		/* it fell out of the ring: it asks anew and gets a snapshot */
+		u->feeding = false;
+		rpc_fail(u->conn, ESTALE, "the reader of the log fell behind, it must resume");
+	}
+}
+
+static void drain(struct rpc_conn *c, void *ctx)
+{
+	(void)c;
+	pump(ctx);
+}
+
+static void send_register(struct uplink *u)
+{
+	const struct site_config *cfg = site_node_config(u->node);
+	Strait__SiteRegister msg = STRAIT__SITE_REGISTER__INIT;
+	Strait__SiteTenant *tenants = calloc(cfg->tenants_count, sizeof(*tenants));
+	Strait__SiteTenant **list = calloc(cfg->tenants_count, sizeof(*list));
+
+	if (tenants == NULL || list == NULL) {
+		rpc_close(u->conn);
+		goto out;
+	}
+	for (unsigned int i = 0; i < cfg->tenants_count; i++) {
+		strait__site_tenant__init(&tenants[i]);
+		tenants[i].number = i;
+		tenants[i].name = cfg->tenants[i].name;
+		tenants[i].id.data = cfg->tenants[i].id;
+		tenants[i].id.len = sizeof(cfg->tenants[i].id);
+		list[i] = &tenants[i];
+	}
+	msg.version = VERSION;
+	msg.site = cfg->site;
+	msg.boot_id.data = u->boot_id;
+	msg.boot_id.len = sizeof(u->boot_id);
+	msg.n_tenants = cfg->tenants_count;
+	msg.tenants = list;
+	msg.program = (char *)PROGRAM;
+	(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_REGISTER, &msg.base);
+out:
+	free(tenants);
+	free(list);
+}
+
+static void send_report(struct uplink *u, uint64_t now_ns)
+{
+	Strait__SourceInfo info[STORE_SOURCES], *list[STORE_SOURCES];
+	struct site_source_view views[STORE_SOURCES];
+	Strait__SiteReport msg = STRAIT__SITE_REPORT__INIT;
+	unsigned int n = site_node_config(u->node)->sources_count;
+	uint64_t oldest_ns = UINT64_MAX;
+	struct store_stats st;
+
+	site_node_store_stats(u->node, &st);
+	for (unsigned int i = 0; i < n; i++) {
+		struct site_source_view *v = &views[i];
+
+		site_node_source_view(u->node, i, v);
+		strait__source_info__init(&info[i]);
+		info[i].name = (char *)v->name;
+		info[i].kind = (char *)v->kind;
+		info[i].state = (char *)v->state;
+		info[i].has_age_ms = v->complete_ns > 0;
+		info[i].age_ms = v->complete_ns > 0 ? (now_ns - v->complete_ns) / 1000000 : 0;
+		info[i].has_objects = info[i].has_events = true;
+		info[i].has_gaps = info[i].has_listings = true;
+		info[i].objects = v->objects;
+		info[i].events = v->events;
+		info[i].gaps = v->gaps;
+		info[i].listings = v->listings;
+		info[i].trouble = v->trouble[0] != '\0' ? v->trouble : NULL;
+		oldest_ns = v->complete_ns < oldest_ns ? v->complete_ns : oldest_ns;
+		list[i] = &info[i];
+	}
+	msg.ready = site_node_is_ready(u->node);
+	msg.has_objects = msg.has_memory_bytes = msg.has_refused = msg.has_suppressed = true;
+	msg.objects = st.objects;
+	msg.memory_bytes = st.bytes;
+	msg.refused = st.refused;
+	msg.suppressed = u->suppressed;
+	msg.has_age_ms = oldest_ns > 0 && oldest_ns != UINT64_MAX;
+	msg.age_ms = msg.has_age_ms ? (now_ns - oldest_ns) / 1000000 : 0;
+	msg.n_sources = n;
+	msg.sources = list;
+	(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_REPORT, &msg.base);
+	u->report_ns = now_ns;
+}
+
+static bool digests_are_good(const Strait__SiteDigests *q)
+{
+	return q->digests.len % DIGEST_BYTES == 0 &&
+		q->digests.len / DIGEST_BYTES <= UPLINK_DIGESTS_MAX;
+}
+
+static int on_expand(struct uplink *u, const Strait__SiteDigests *q)
+{
+	const struct site_config *cfg = site_node_config(u->node);
+	Strait__SiteExpanded msg = STRAIT__SITE_EXPANDED__INIT;
+	size_t n = q->digests.len / DIGEST_BYTES;
+	Strait__OrderObject *objects = calloc(n + 1, sizeof(*objects));
+	Strait__OrderObject **list = calloc(n + 1, sizeof(*list));
+	int rc = -ENOMEM;
+
+	for (size_t i = 0; i < n && objects != NULL && list != NULL; i++) {
+		struct store_key k;
+		struct digest128 d;
+
+		strait__order_object__init(&objects[i]);
+		list[i] = &objects[i];
+		digest_take(q->digests.data + i * DIGEST_BYTES, &d);
+		if (!store_key_of(site_node_store(u->node), d, &k))
+			continue;
+		objects[i].key.data = (uint8_t *)(uintptr_t)k.data;
+		objects[i].key.len = k.len;
+		objects[i].has_length = k.size > 0;
+		objects[i].length = k.size;
+		objects[i].has_tenant = strcmp(cfg->tenants[k.tenant].name, "default") != 0;
+		objects[i].tenant.data = (uint8_t *)cfg->tenants[k.tenant].name;
+		objects[i].tenant.len = strlen(cfg->tenants[k.tenant].name);
+	}
+	if (objects != NULL && list != NULL) {
+		msg.batch = q->batch;
+		msg.n_objects = n;
+		msg.objects = list;
+		rc = rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_EXPANDED, &msg.base);
+	}
+	free(objects);
+	free(list);
+	return rc;
+}
+
+static int on_offer(struct uplink *u, const Strait__SiteDigests *q)
+{
+	Strait__SiteOffered msg = STRAIT__SITE_OFFERED__INIT;
+	struct recall *recall = site_node_recall(u->node);
+	size_t n = q->digests.len / DIGEST_BYTES;
+	uint8_t verdicts[UPLINK_DIGESTS_MAX];
+	uint64_t now_s = clock_unix_ms() / 1000;
+
+	for (size_t i = 0; i < n; i++) {
+		struct digest128 d;
+
+		digest_take(q->digests.data + i * DIGEST_BYTES, &d);
+		verdicts[i] = UPLINK_BRING;
+		if (store_has(site_node_store(u->node), d)) {
+			verdicts[i] = UPLINK_HERE;
+		} else if (!(q->has_asked && q->asked) && recall_was_evicted(recall, d, now_s)) {
+			verdicts[i] = UPLINK_EVICTED;
+			u->suppressed++;
+		} else {
+			recall_bringing(recall, d, now_s);
+		}
+	}
+	msg.batch = q->batch;
+	msg.verdicts.data = verdicts;
+	msg.verdicts.len = n;
+	return rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_OFFERED, &msg.base);
+}
+
+static int on_accept(struct uplink *u, const Strait__SiteAccept *msg)
+{
+	log_info("site", "registered master=%s term=%llu", rpc_peer_address(u->conn),
+		(unsigned long long)msg->term);
+	u->accepted = true;
+	u->report_every_ns = (uint64_t)(msg->has_report_ms && msg->report_ms >= 100 ? msg->report_ms
+										    : REPORT_MS) *
+		1000000;
+	u->said[0] = '\0';
+	backoff_reset(&u->backoff);
+	feed_init(&u->feed, &u->source, &u->gate);
+	u->feeding = true;
+	rpc_set_drain(u->conn, UPLINK_QUEUE / 2, drain);
+	send_report(u, clock_now_ns());
+	return 0;
+}
+
+static int on_digests(struct uplink *u, uint16_t type, const uint8_t *body, size_t len)
+{
+	Strait__SiteDigests *q = strait__site_digests__unpack(NULL, len, body);
+	int rc = -EBADMSG;
+
+	if (q != NULL && digests_are_good(q))
+		rc = type == STRAIT__MSG_TYPE__MSG_SITE_EXPAND ? on_expand(u, q) : on_offer(u, q);
+	if (q != NULL)
+		strait__site_digests__free_unpacked(q, NULL);
+	return rc;
+}
+
+static int on_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, size_t len, void *ctx)
+{
+	Strait__SiteAccept *accept;
+	struct uplink *u = ctx;
+	int rc = -EBADMSG;
+
+	(void)c;
+	if (type == STRAIT__MSG_TYPE__MSG_SITE_ACCEPT && !u->accepted) {
+		accept = strait__site_accept__unpack(NULL, len, body);
+		if (accept != NULL) {
+			rc = on_accept(u, accept);
+			strait__site_accept__free_unpacked(accept, NULL);
+		}
+		return rc;
+	}
+	if (!u->feeding)
+		return -EPROTO;
+	switch (type) {
+	case STRAIT__MSG_TYPE__MSG_LOG:
+		rc = feed_input(&u->feed, body, len);
+		pump(u);
+		return rc == -ENOBUFS ? 0 : rc;
+	case STRAIT__MSG_TYPE__MSG_SITE_EXPAND:
+	case STRAIT__MSG_TYPE__MSG_SITE_OFFER:
+		return on_digests(u, type, body, len);
+	default:
+		return -EBADMSG;
+	}
+}
+
+static int on_open(struct rpc_conn *c, void *ctx)
+{
+	(void)c;
+	send_register(ctx);
+	return 0;
+}
+
+static void on_close(struct rpc_conn *c, int err, const char *text, void *ctx)
+{
+	struct uplink *u = ctx;
+
+	(void)c;
+	(void)err;
+	if (u->feeding)
+		feed_fini(&u->feed);
+	u->conn = NULL;
+	u->accepted = u->feeding = false;
+	u->retry_ns = clock_now_ns() + backoff_next(&u->backoff);
+	if (strncmp(u->said, text, sizeof(u->said) - 1) != 0)
+		log_warn("site", "no connection with the inter-dc master reason=%s", text);
+	snprintf(u->said, sizeof(u->said), "%s", text);
+}
+
+static const struct rpc_handler uplink_handler = { on_open, on_message, on_close };
+
+static void tick_cb(evutil_socket_t fd, short what, void *arg)
+{
+	struct uplink *u = arg;
+	uint64_t now_ns = clock_now_ns();
+
+	(void)fd;
+	(void)what;
+	if (u->conn == NULL && now_ns >= u->retry_ns)
+		u->conn = rpc_connect(u->base, u->tls, site_node_config(u->node)->master, "master",
+			&uplink_handler, u);
+	if (u->conn == NULL || !u->accepted)
+		return;
+	if (now_ns - u->report_ns >= u->report_every_ns)
+		send_report(u, now_ns);
+	pump(u);
+}
+
+struct uplink *uplink_create(struct event_base *base, struct rpc_tls *tls, struct site_node *node)
+{
+	struct timeval every = { 0, TICK_MS * 1000 };
+	struct uplink *u = calloc(1, sizeof(*u));
+	uint64_t seed;
+
+	if (u == NULL)
+		return NULL;
+	u->base = base;
+	u->tls = tls;
+	u->node = node;
+	u->tick = event_new(base, -1, EV_PERSIST, tick_cb, u);
+	if (u->tick == NULL || event_add(u->tick, &every) < 0 ||
+		RAND_bytes(u->boot_id, sizeof(u->boot_id)) != 1) {
+		uplink_destroy(u);
+		errno = ENOMEM;
+		return NULL;
+	}
+	memcpy(&seed, u->boot_id, sizeof(seed));
+	u->source = (struct feed_source){ .log = site_node_log(node),
+		.sums = store_sums(site_node_store(node)),
+		.list = store_list,
+		.ctx = site_node_store(node) };
+	gate_init(&u->gate, SNAPSHOTS, SNAPSHOT_NS, seed);
+	backoff_init(&u->backoff, RETRY_LEAST, RETRY_MOST, seed);
+	return u;
+}
+
+void uplink_destroy(struct uplink *u)
+{
+	if (u == NULL)
+		return;
+	if (u->feeding)
+		feed_fini(&u->feed);
+	if (u->tick != NULL)
+		event_free(u->tick);
+	free(u);
+}
+
+bool uplink_is_open(const struct uplink *u)
+{
+	return u->accepted;
+}

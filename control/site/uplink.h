@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "control/rpc/rpc.h"
+#include "control/site/node.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * A site master's connection with the inter-dc master: registers, feeds the site's log
+ * (control/log/feed.h) as it is read, reports once a second, and answers what the planner asks:
+ *
+ *   EXPAND   the keys behind digests; a site that ships alone keeps key strings
+ *   OFFER    which of these may be brought here: not what is here, nor what was evicted lately
+ *            unless somebody asked. What is accepted is remembered as brought (recall.h) before
+ *            the answer leaves.
+ *
+ * Bulk (snapshots) goes a frame at a time, so that answers and reports never wait behind more than
+ * UPLINK_QUEUE bytes and a frame. A lost connection is made again with backoff and the log goes on
+ * where its reader is. From the thread of the event base.
+ */
+
+enum { UPLINK_QUEUE = 128 << 10, UPLINK_DIGESTS_MAX = 4096 };
+
+/* Of each object of an OFFER. */
+enum uplink_verdict { UPLINK_BRING, UPLINK_HERE, UPLINK_EVICTED };
+
+struct event_base;
+struct uplink;
+
+/** The node's parts must live as long. tls: as rpc_tls_create(), the caller's. NULL + errno. */
+struct uplink *uplink_create(struct event_base *base, struct rpc_tls *tls, struct site_node *node);
+/** Before rpc_tls_destroy(). NULL is ignored. */
+void uplink_destroy(struct uplink *u);
+bool uplink_is_open(const struct uplink *u);
