@@ -135,7 +135,7 @@ static int in_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, si
 
 	switch (type) {
 	case STRAIT__MSG_TYPE__MSG_SESSION_HELLO:
-		return peer_hello_received(pc->ps, c, body, len, clock_now_ns());
+		return peer_hello_received(pc, body, len, clock_now_ns());
 	case STRAIT__MSG_TYPE__MSG_SESSION_RESET:
 		return peer_reset_received(pc->ps, c, body, len);
 	default:

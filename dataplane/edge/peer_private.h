@@ -76,6 +76,8 @@ struct peer_conn {
 	LIST_ENTRY(peer_conn) entry;
 	struct peers *ps;
 	struct rpc_conn *conn;
+	bool answered;    /* a HELLO came and was no error */
+	uint64_t counter; /* its session_counter, the highest of this connection */
 };
 
 /* peer.c */
@@ -91,8 +93,7 @@ void peer_apply_cap(struct peer *p);
 /* peer_session.c */
 int peer_hello_send(struct peer *p, uint64_t now_ns);
 /* 0, or -errno: close the connection. */
-int peer_hello_received(struct peers *ps, struct rpc_conn *c, const uint8_t *body, size_t len,
-	uint64_t now_ns);
+int peer_hello_received(struct peer_conn *pc, const uint8_t *body, size_t len, uint64_t now_ns);
 int peer_accept_received(struct peer *p, const uint8_t *body, size_t len, uint64_t now_ns);
 int peer_reset_received(struct peers *ps, struct rpc_conn *c, const uint8_t *body, size_t len);
 /* DEL, once; tells the peer when it is connected. */

@@ -201,11 +201,38 @@ err:
 
 /* ---- HELLO ------------------------------------------------------------------------------- */
 
+/*
+ * What a data address must not be, lest CHALLENGEs go where no edge can be; NULL: it may. 0/8 and
+ * 127/8 are RFC 1122 section 3.2.1.3.
+ */
+static const char *address_check(struct net_ip ip, struct net_ip own)
+{
+	static const struct net_ip loopback6 = { .b = { [15] = 1 } };
+	const bool is4 = net_ip_is4(ip);
+	const uint32_t a = is4 ? net_ip_get4(ip) : 0;
+
+	if (!net_ip_is_set(ip) || (is4 && a >> 24 == 0))
+		return "no data address";
+	if (is4 != net_ip_is4(own))
+		return is4 ? "its data address is IPv4, ours is IPv6"
+			   : "its data address is IPv6, ours is IPv4";
+	if (net_ip_equal(ip, own))
+		return "its data address is ours";
+	if (is4 ? a >> 28 == 14 : ip.b[0] == 0xff)
+		return "its data address is multicast";
+	if (is4 && a == UINT32_MAX)
+		return "its data address is broadcast";
+	/* Two edges of one machine may speak over it. */
+	if (is4 ? a >> 24 == 127 && net_ip_get4(own) >> 24 != 127 : net_ip_equal(ip, loopback6))
+		return "its data address is loopback";
+	return NULL;
+}
+
 /* What every HELLO must hold; NULL or what is wrong. */
 static const char *hello_check(const Strait__SessionHello *m, const struct rpc_identity *id,
 	struct net_ip own)
 {
-	struct net_ip ip;
+	const char *wrong;
 
 	if (m->version != STRAIT_WIRE_VERSION)
 		return "wire version not supported";
@@ -217,12 +244,11 @@ static const char *hello_check(const Strait__SessionHello *m, const struct rpc_i
 		return "session id 0";
 	if (m->n_data_ports < 1 || m->data_ports[0] == 0 || m->data_ports[0] > UINT16_MAX)
 		return "no data address";
-	ip = hello_ip(m);
-	if (!net_ip_is_set(ip) || (m->data_ipv4 == 0 && net_ip_is4(ip)) || ip.b[0] == 0xff)
+	if (m->data_ipv4 == 0 && net_ip_is4(hello_ip(m)))
 		return "no data address";
-	if (net_ip_is4(ip) != net_ip_is4(own))
-		return net_ip_is4(own) ? "its data address is IPv6, ours is IPv4"
-				       : "its data address is IPv4, ours is IPv6";
+	wrong = address_check(hello_ip(m), own);
+	if (wrong != NULL)
+		return wrong;
 	if (m->symbol_bytes < STRAIT_SYMBOL_BYTES_MIN || m->symbol_bytes > STRAIT_SYMBOL_BYTES_MAX)
 		return "symbol size out of range";
 	if (m->n_credit < STRAIT_CLASS_COUNT)
@@ -342,22 +368,31 @@ static int hello_answer(struct peers *ps, struct rpc_conn *c, const Strait__Sess
 		0, false, true);
 }
 
-int peer_hello_received(struct peers *ps, struct rpc_conn *c, const uint8_t *body, size_t len,
-	uint64_t now_ns)
+int peer_hello_received(struct peer_conn *pc, const uint8_t *body, size_t len, uint64_t now_ns)
 {
 	Strait__SessionHello *m = strait__session_hello__unpack(NULL, len, body);
+	struct rpc_conn *c = pc->conn;
+	struct peers *ps = pc->ps;
 	const char *wrong;
 	int ret;
 
 	if (m == NULL)
 		return rpc_fail(c, EPROTO, "malformed SESSION_HELLO");
 	wrong = hello_check(m, rpc_peer(c), ps->cfg.data_ip);
+	/*
+	 * The same counter again would export the same secret, and we would seal other packets
+	 * with numbers that its keys had before.
+	 */
+	if (wrong == NULL && pc->answered && m->session_counter <= pc->counter)
+		wrong = "session counter is not above the last one of this connection";
 	if (wrong != NULL) {
 		log_warn("peer", "hello refused from=%s: %s", rpc_peer_address(c), wrong);
 		ret = rpc_fail(c, EPROTO, "%s", wrong);
 	} else if (ps->draining) {
 		ret = rpc_fail(c, ESHUTDOWN, "the edge is draining");
 	} else {
+		pc->answered = true;
+		pc->counter = m->session_counter;
 		drop_stale(ps, rpc_peer(c), m->boot_id.data);
 		ret = hello_answer(ps, c, m, now_ns);
 	}

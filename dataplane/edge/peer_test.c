@@ -91,7 +91,7 @@ static void start_at(struct world *w, struct side *s, const char *site, uint8_t 
 static void start(struct world *w, struct side *s, const char *site, uint8_t boot,
 	const char *listen)
 {
-	start_at(w, s, site, boot, listen, net_ip4(0x0a000001));
+	start_at(w, s, site, boot, listen, net_ip4(0x0a000000u + (uint8_t)site[0]));
 }
 
 /* A worker that let go of the sessions it was told to. */
@@ -228,6 +228,132 @@ static void edges_of_different_ip_get_no_session(void **state)
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 0);
 }
 
+static void no_session_with_a_data_address_that_no_edge_can_have(void **state)
+{
+	static const struct net_ip wrong[] = { NET_IP4_INIT(0x00000001u), NET_IP4_INIT(0x7f000001u),
+		NET_IP4_INIT(0x7fffffffu), NET_IP4_INIT(0xe0000001u), NET_IP4_INIT(0xefffffffu),
+		NET_IP4_INIT(0xffffffffu), NET_IP4_INIT(0x0a000062u) };
+	struct world *w = *state;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		stop(&w->a);
+		start_at(w, &w->a, "a", (uint8_t)(i + 3), "127.0.0.1:0", wrong[i]);
+		want(w, "e1");
+		for (int n = 0; n < 100; n++)
+			turn(w, 0);
+		assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 0);
+	}
+}
+
+static void edges_of_one_machine_speak_over_the_loopback(void **state)
+{
+	struct world *w = *state;
+
+	stop(&w->a);
+	stop(&w->b);
+	start_at(w, &w->a, "a", 1, "127.0.0.1:0", net_ip4(0x7f000001));
+	start_at(w, &w->b, "b", 2, "127.0.0.1:0", net_ip4(0x7f000002));
+	want(w, "e1");
+	UNTIL(w, w->link->session != NULL);
+}
+
+/* ---- HELLO of a peer that is not one of ours --------------------------------------------- */
+
+struct caller {
+	struct rpc_conn *conn;
+	unsigned int accepted;
+	bool closed;
+	char text[128];
+};
+
+static int caller_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, size_t len,
+	void *ctx)
+{
+	struct caller *k = ctx;
+
+	(void)c;
+	(void)body;
+	(void)len;
+	k->accepted += type == STRAIT__MSG_TYPE__MSG_SESSION_ACCEPT;
+	return 0;
+}
+
+static int caller_open(struct rpc_conn *c, void *ctx)
+{
+	(void)c;
+	(void)ctx;
+	return 0;
+}
+
+static void caller_close(struct rpc_conn *c, int err, const char *text, void *ctx)
+{
+	struct caller *k = ctx;
+
+	(void)c;
+	(void)err;
+	snprintf(k->text, sizeof(k->text), "%s", text);
+	k->closed = true;
+}
+
+static const struct rpc_handler caller_handler = { caller_open, caller_message, caller_close };
+
+static void call(struct world *w, struct caller *k)
+{
+	char address[64];
+
+	memset(k, 0, sizeof(*k));
+	snprintf(address, sizeof(address), "127.0.0.1:%u", peers_listen_port(w->b.peers));
+	k->conn = rpc_connect(w->base, w->a.tls, address, "edge", &caller_handler, k);
+	assert_non_null(k->conn);
+	UNTIL(w, rpc_peer(k->conn)->site[0] != '\0');
+}
+
+static void say_hello(struct caller *k, uint64_t counter, uint32_t session)
+{
+	Strait__SessionHello m = STRAIT__SESSION_HELLO__INIT;
+	Strait__CreditGrant grant = STRAIT__CREDIT_GRANT__INIT;
+	Strait__CreditGrant *grants[STRAIT_CLASS_COUNT] = { &grant, &grant, &grant };
+	uint8_t boot[STRAIT_BOOT_ID_BYTES] = { 7 };
+	uint32_t port = 4790;
+
+	m.version = STRAIT_WIRE_VERSION;
+	m.site = (char *)"a";
+	m.edge = (char *)"e1";
+	m.boot_id.data = boot;
+	m.boot_id.len = sizeof(boot);
+	m.session_counter = counter;
+	m.session = session;
+	m.data_ipv4 = 0x0a000061;
+	m.n_data_ports = 1;
+	m.data_ports = &port;
+	m.symbol_bytes = 1432;
+	m.n_credit = STRAIT_CLASS_COUNT;
+	m.credit = grants;
+	assert_int_equal(rpc_send(k->conn, STRAIT__MSG_TYPE__MSG_SESSION_HELLO, &m.base), 0);
+}
+
+/* Its exporter context would be that of the session before, and so would its keys. */
+static void a_session_counter_is_taken_once_a_connection(void **state)
+{
+	static const uint64_t again[] = { 5, 4, 0 };
+	struct world *w = *state;
+
+	for (size_t i = 0; i < sizeof(again) / sizeof(again[0]); i++) {
+		struct caller k;
+
+		call(w, &k);
+		say_hello(&k, 4, 1);
+		say_hello(&k, 5, 2);
+		UNTIL(w, k.accepted == 2);
+		say_hello(&k, again[i], 3);
+		UNTIL(w, k.closed);
+		assert_int_equal(k.accepted, 2);
+		assert_non_null(strstr(k.text, "session counter"));
+		assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 2 * (i + 1));
+		assert_int_equal(peers_session_count(w->b.peers), 1);
+	}
+}
+
 static void a_smaller_path_lowers_the_symbols_of_what_starts(void **state)
 {
 	struct world *w = *state;
@@ -341,6 +467,9 @@ int main(void)
 		TEST(an_order_opens_one_session_at_both_ends),
 		TEST(edges_over_ipv6_tell_their_addresses),
 		TEST(edges_of_different_ip_get_no_session),
+		TEST(no_session_with_a_data_address_that_no_edge_can_have),
+		TEST(edges_of_one_machine_speak_over_the_loopback),
+		TEST(a_session_counter_is_taken_once_a_connection),
 		TEST(a_smaller_path_lowers_the_symbols_of_what_starts),
 		TEST(a_session_outlives_its_connection),
 		TEST(a_restarted_peer_gets_a_new_session),

@@ -356,6 +356,16 @@ static void on_ping(struct session *s, uint32_t interval_us)
 		s->rx.credit_repeat[c] = 1;
 }
 
+static void on_challenge(struct session *s, uint64_t token)
+{
+	/* The peer has the session: no need to wait with the first one of ours. */
+	if (!s->up && !s->challenged && s->cfg.direction == STRAIT_DIR_RESPONDER)
+		s->challenge_due_ns = s->now_ns;
+	s->challenged = true;
+	s->response = token;
+	s->response_due = true;
+}
+
 static void on_response(struct session *s, uint64_t token)
 {
 	if (s->up || token != s->token)
@@ -412,7 +422,7 @@ static int dispatch(struct session *s, const struct frame *f)
 	case STRAIT_FRAME_CLOSE_ACK:
 		GET(frame_get_close_ack, u32, on_close_ack(s, v.u32));
 	case STRAIT_FRAME_CHALLENGE:
-		GET(frame_get_token, token, (s->response = v.token, s->response_due = true));
+		GET(frame_get_token, token, on_challenge(s, v.token));
 	case STRAIT_FRAME_RESPONSE:
 		GET(frame_get_token, token, on_response(s, v.token));
 	case STRAIT_FRAME_PING:

@@ -9,19 +9,6 @@ enum { REKEY_S = 60 };
 /* A side that was probed so long ago may be probed again soon. */
 #define PROBED_NS (500 * NS_PER_MS)
 
-static void clock_advance(struct session *s, uint64_t now_ns)
-{
-	if (s->started_ns == 0) {
-		s->started_ns = now_ns;
-		s->authentic_ns = now_ns;
-		s->generation_ns = now_ns;
-		s->challenge_due_ns = now_ns;
-		s->tx.report_ns = now_ns;
-	}
-	if (now_ns > s->now_ns)
-		s->now_ns = now_ns;
-}
-
 uint64_t session_rto_ns(const struct session *s)
 {
 	const struct rtt *r = &s->tx.rtt;
@@ -34,6 +21,25 @@ uint64_t session_rto_ns(const struct session *s)
 	if (!r->measured)
 		rto = s->cfg.rtt_hint_ns + s->cfg.rtt_hint_ns / 2;
 	return rto < 5 * NS_PER_MS ? 5 * NS_PER_MS : rto;
+}
+
+static void clock_advance(struct session *s, uint64_t now_ns)
+{
+	if (s->started_ns == 0) {
+		s->started_ns = now_ns;
+		s->authentic_ns = now_ns;
+		s->generation_ns = now_ns;
+		s->challenge_due_ns = now_ns;
+		/*
+		 * The initiator may not have read SESSION_ACCEPT yet. Its own CHALLENGE says that it
+		 * has, and brings ours forward.
+		 */
+		if (s->cfg.direction == STRAIT_DIR_RESPONDER)
+			s->challenge_due_ns += session_rto_ns(s);
+		s->tx.report_ns = now_ns;
+	}
+	if (now_ns > s->now_ns)
+		s->now_ns = now_ns;
 }
 
 /* Enter the next key generation, when it is time and the peer is known to follow. */

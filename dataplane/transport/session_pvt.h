@@ -175,6 +175,7 @@ struct session {
 	uint64_t token, challenge_due_ns;
 	uint64_t response;
 	bool up, dead, response_due;
+	bool challenged; /* by the peer, at least once */
 	bool tell_up, tell_dead, tell_path;
 	struct mtu mtu;
 	uint64_t mtu_idle_ns; /* no probe is due before; 0: look again */

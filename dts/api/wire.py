@@ -93,6 +93,10 @@ class WirePeer(Peer):
         self._dialed = [self.dial(self._edge.mgmt_ip, EDGE_PORT)]
         return self._dialed[0]
 
+    def channel(self) -> Channel:
+        """The connection to the edge under test that was called last."""
+        return self._dialed[-1]
+
     def call_as(self, name: str) -> Channel:
         """A connection with a certificate of somebody else."""
         pki = self._master.pki

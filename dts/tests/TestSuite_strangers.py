@@ -5,13 +5,14 @@ On the data path nothing that is not authentic is answered. On the management pa
 edge's certificate opens a session, and whoever does open one gets a few small packets and no more
 until it proved that it is where it says it is (doc/wire.md section 2.1)."""
 import random
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.packet import IP, TG_IP, UDP, datagram, send_packets, stranger, verify_dropped
 from api.strait import DATA_PORT, EDGE_PORT, Master
-from api.test import verify
+from api.test import fail, verify
 from api.wire import (
     Channel,
     Item,
@@ -36,7 +37,8 @@ SMALL = 64
 class TestStrangers(TestSuite):
     """Cases: random_bytes, headers_of_no_session, packets_sealed_by_a_stranger,
     right_packets_from_elsewhere, silent_initiator, silent_responder, other_roles,
-    hello_that_cannot_be, noise_on_the_management_port."""
+    hello_that_cannot_be, addresses_no_edge_can_have, session_counter_again,
+    noise_on_the_management_port."""
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer; no session yet."""
@@ -174,10 +176,19 @@ class TestStrangers(TestSuite):
             Open a session and say nothing on the data path for 2 s; then ask (PING) without
             having answered.
         Verify:
-            A few control packets come, none longer than 64 bytes and no more than 40.
+            Nothing comes for 100 ms: the edge waits for the initiator's CHALLENGE, or an RTO,
+            150 ms here. Then a few control packets come, none longer than 64 bytes and no more
+            than 40.
         """
         session = self._peer.open(prove=False)
-        heard = self._listen(2)
+        early: list[bytes] = []
+        self._peer.disturb = self._hear(early, keep=False)
+        end = time.monotonic() + 0.1
+        while time.monotonic() < end and not early:
+            self._peer.rest(0.01)
+        soon = time.monotonic() < end
+        verify(not (early and soon), "a CHALLENGE before the initiator's")
+        heard = early + self._listen(2)
         self._verify_little(heard, "silent initiator")
         session.auto = True
         verify(self._peer.until(lambda: session.validated, 2), "no RESPONSE afterwards")
@@ -217,14 +228,20 @@ class TestStrangers(TestSuite):
         verify(state == "done", f"the order is {state}")
         verify(data in self._peer.store.values(), "the object differs")
 
-    def _refused(self, channel: Channel, what: str, **changes: object) -> None:
+    def _refused(self, channel: Channel, what: str, **changes: object) -> str:
+        """HELLO with what is changed in it, refused; the Error, if one came before the end."""
         self._peer.counter += 1
         try:
             self._peer.say_hello(channel, **changes)
         except OSError as error:
             verify("Error " in str(error) or channel.closed, f"{what}: {error}")
-            return
-        verify(False, f"{what} was accepted")
+            return str(error)
+        fail(f"{what} was accepted")
+
+    def _sent(self) -> int:
+        """Packets of the edge, what it says unasked (ARP) left out."""
+        now = self._edge.settled_counters()
+        return now["port_tx_packets"] - now["port_arp_requests"]
 
     @func_test
     def other_roles(self) -> None:
@@ -263,6 +280,61 @@ class TestStrangers(TestSuite):
         for changes in wrong:
             self._refused(self._peer.call(), str(changes), **changes)
         self._arrives(self._peer.open())
+
+    @func_test
+    def addresses_no_edge_can_have(self) -> None:
+        """A HELLO cannot send CHALLENGEs to whom it likes.
+
+        Steps:
+            Say HELLO with a data address that is loopback, multicast, broadcast, unspecified, or
+            the edge's own.
+        Verify:
+            Each is answered by an Error that says which; the edge sends nothing and no drop
+            counter moves; the peer's own address still gets a session.
+        """
+        wrong = {"0.0.0.0": "no data address", "0.255.255.255": "no data address",
+                 "127.0.0.1": "loopback", "127.255.255.254": "loopback",
+                 "224.0.0.1": "multicast", "239.255.255.255": "multicast",
+                 "255.255.255.255": "broadcast", self._edge.ip: "ours"}
+        before = self._sent()
+        with counted(self._edge, self._peer, "wrong addresses"):
+            for address, why in wrong.items():
+                error = self._refused(self._peer.call(), address, address=address)
+                verify(why in error, f"{address}: '{error}' does not say {why}")
+        verify(self._sent() == before, f"{self._sent() - before} packets were sent")
+        self._arrives(self._peer.open())
+
+    @func_test
+    def session_counter_again(self) -> None:
+        """The same counter on the same connection would bring the same keys again.
+
+        Steps:
+            Open a session; on its connection say HELLO with the same session counter, one less,
+            and 0, each on a connection of its own; also after one that was resumed.
+        Verify:
+            Each is answered by an Error and gets no session: the edge sends nothing and no drop
+            counter moves. The next counter is accepted on a connection.
+        """
+        for less in (0, 1, None):
+            session = self._peer.open()
+            channel = self._peer.channel()
+            counter = self._peer.counter
+            again = 0 if less is None else counter - less
+            self._peer.sessions.clear()
+            before = self._sent()
+            with counted(self._edge, self._peer, f"{counter}, then {again}"):
+                error = self._refused(channel, f"counter {again}", counter=again)
+                verify("session counter" in error, f"counter {again}: {error}")
+            verify(self._sent() == before, f"counter {again}: packets were sent")
+            self._peer.sessions[session.own_id] = session
+            resumed = self._peer.call()
+            verify(self._peer.resume(resumed, session), "the session was not resumed")
+            self._refused(resumed, "counter after resume", counter=self._peer.counter,
+                          session=session.own_id ^ 1)
+        channel = self._peer.call()
+        for _ in range(3):
+            session = self._peer.initiate(channel)
+        self._arrives(session)
 
     @func_test
     def noise_on_the_management_port(self) -> None:
