@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SITE_TIMEOUT_MS = 5000 };
+
 /*
  * put, get, exist, remove, pool create|show: straight on a pool file of this machine, no master
  * needed.
@@ -182,8 +184,62 @@ static int run_exist(struct ctl *ctl, struct strait_pool *pool, struct keys *key
 	return rc;
 }
 
+static int ask_site(struct ctl *ctl, const char *path, const struct keys *keys)
+{
+	static const char *const words[] = { "no", "yes", "unknown" };
+	struct strait_exist *x = strait_exist_open(path, SITE_TIMEOUT_MS);
+	struct strait_key *list = calloc(keys->count + 1, sizeof(*list));
+	uint8_t *answers = calloc(keys->count + 1, 1);
+	json_t *array = ctl->json ? json_array() : NULL;
+	struct strait_exist_age age;
+	int rc = CTL_OK, e = x == NULL ? -errno : -ENOMEM;
+
+	for (size_t i = 0; list != NULL && i < keys->count; i++)
+		list[i] = (struct strait_key){ keys->list[i].data, keys->list[i].len };
+	if (x != NULL && list != NULL && answers != NULL)
+		e = strait_exist_batch(x, list, keys->count, answers, &age);
+	if (e < 0)
+		rc = ctl_fail(CTL_FAILED, "%s: %s", path, strait_strerror(e));
+	for (size_t i = 0; e >= 0 && i < keys->count; i++) {
+		const char *word = words[answers[i] & STRAIT_EXIST_MASK];
+
+		if (answers[i] != STRAIT_EXIST_YES)
+			rc = CTL_FAILED;
+		if (ctl->json) {
+			json_t *o = json_object();
+
+			json_put_bytes(o, "key", list[i].data, list[i].len);
+			json_object_set_new(o, "exists", json_string(word));
+			json_object_set_new(o, "age_ms",
+				json_integer((json_int_t)(age.age_ns / 1000000)));
+			json_array_append_new(array, o);
+		} else {
+			printf("%-7s %s\n", word, ctl->argv[i]);
+		}
+	}
+	if (ctl->json && e >= 0)
+		print_json(array, false);
+	else
+		json_decref(array);
+	strait_exist_close(x);
+	free(list);
+	free(answers);
+	return rc;
+}
+
 int cmd_exist(struct ctl *ctl)
 {
+	const char *socket = ctl_option(ctl, "socket");
+	struct keys keys = { 0 };
+	int rc;
+
+	if (socket != NULL) {
+		rc = take_keys(ctl, -1, &keys);
+		if (rc == CTL_OK)
+			rc = ask_site(ctl, socket, &keys);
+		keys_free(&keys);
+		return rc;
+	}
 	return with_pool(ctl, -1, run_exist);
 }
 

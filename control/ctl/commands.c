@@ -75,6 +75,26 @@ static const struct ctl_option pool_options[] = {
 	END,
 };
 
+static const struct ctl_option exist_options[] = {
+	{ "pool", "FILE", 'p', "the pool's file" },
+	{ "socket", "FILE", 's', "or a site master's socket: anywhere in the site" },
+	{ "hex", NULL, 0, "keys are hexadecimal" },
+	END,
+};
+
+static const struct ctl_option locate_options[] = {
+	{ "tenant", "NAME", 0, "tenant of all the keys (default)" },
+	{ "hex", NULL, 0, "keys are hexadecimal" },
+	END,
+};
+
+static const struct ctl_option fetch_options[] = {
+	{ "to", "SITE", 0, "where the objects are needed" },
+	{ "tenant", "NAME", 0, "tenant of all the keys (default)" },
+	{ "hex", NULL, 0, "keys are hexadecimal" },
+	END,
+};
+
 static const struct ctl_option get_options[] = {
 	{ "pool", "FILE", 'p', "the pool's file" },
 	{ "hex", NULL, 0, "the key is hexadecimal" },
@@ -142,10 +162,22 @@ const struct ctl_command ctl_commands[] = {
 	{ "order", "watch", "ID", 1, 1, "follow an order until it has finished", NULL,
 		cmd_order_watch },
 	{ "order", "cancel", "ID", 1, 1, "cancel what is not shipped yet", NULL, cmd_order_cancel },
+	{ "replication", "status", "", 0, 0, "views of the sites, backlogs, staleness", NULL,
+		cmd_replication_status },
+	{ "source", "list", "", 0, 0, "sources of all sites and their state", NULL,
+		cmd_source_list },
+	{ "policy", "list", "", 0, 0, "what is replicated from where to where", NULL,
+		cmd_policy_list },
+	{ NULL, "locate", "KEY...", 1, -1, "sites that have the keys", locate_options, cmd_locate },
+	{ NULL, "fetch", "KEY...", 1, -1, "have keys brought to a site at once", fetch_options,
+		cmd_fetch },
+	{ NULL, "backfill", "SITE", 1, 1, "replicate what the site held before", NULL,
+		cmd_backfill },
 	{ NULL, "put", "KEY [FILE]", 1, 2, "put FILE or standard input into a pool", pool_options,
 		cmd_put },
 	{ NULL, "get", "KEY", 1, 1, "read an object from a pool, verified", get_options, cmd_get },
-	{ NULL, "exist", "KEY...", 1, -1, "whether a pool has the keys", pool_options, cmd_exist },
+	{ NULL, "exist", "KEY...", 1, -1, "whether a pool or site has the keys", exist_options,
+		cmd_exist },
 	{ NULL, "remove", "KEY...", 1, -1, "remove keys from a pool", pool_options, cmd_remove },
 	{ "pool", "create", "", 0, 0, "create a pool", pool_create, cmd_pool_create },
 	{ "pool", "show", "", 0, 0, "figures of a pool", pool_show, cmd_pool_show },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/log.h"
 #include "control/master/master.h"
+#include "control/master/replication.h"
 
 #include <event2/event.h>
 
@@ -23,10 +24,11 @@ static int on_open(struct rpc_conn *conn, void *ctx)
 	LIST_INSERT_HEAD(&m->clients, c, entry);
 	if (m->stopping)
 		return rpc_fail(conn, ESHUTDOWN, "the master is stopping");
-	if (strcmp(id->role, "edge") != 0 && strcmp(id->role, "operator") != 0)
+	if (strcmp(id->role, "edge") != 0 && strcmp(id->role, "operator") != 0 &&
+		strcmp(id->role, "site-master") != 0)
 		return rpc_fail(conn, EACCES,
-			"a certificate of role %s has no business here: use role edge or "
-			"operator",
+			"a certificate of role %s has no business here: use role edge, "
+			"site-master or operator",
 			id->role);
 	log_debug("master", "connected peer=%s role=%s site=%s name=%s", rpc_peer_address(conn),
 		id->role, id->site, id->name);
@@ -40,6 +42,8 @@ static int on_message(struct rpc_conn *conn, uint16_t type, const uint8_t *body,
 
 	if (strcmp(rpc_peer(conn)->role, "edge") == 0)
 		return edge_message(c, type, body, len);
+	if (strcmp(rpc_peer(conn)->role, "site-master") == 0)
+		return sitemaster_message(c, type, body, len);
 	return operator_message(c, type, body, len);
 }
 
@@ -55,6 +59,7 @@ static void on_close(struct rpc_conn *conn, int err, const char *text, void *ctx
 		log_warn("master", "edge disconnected site=%s edge=%s reason=%s", c->edge->site,
 			c->edge->name, text);
 	edge_disconnected(c);
+	sitemaster_disconnected(c, text);
 	LIST_REMOVE(c, entry);
 	if (c->master->stopping && LIST_EMPTY(&c->master->clients))
 		event_base_loopexit(c->master->base, NULL);

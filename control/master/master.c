@@ -5,6 +5,7 @@
 #include "control/base/log.h"
 #include "control/base/notify.h"
 #include "control/base/signals.h"
+#include "control/master/replication.h"
 
 #include <event2/event.h>
 
@@ -75,12 +76,14 @@ static void commit(struct master *m)
 	m->ledger_trouble[0] = '\0';
 	for (o = orderbook_dirty(m->book); o != NULL; o = TAILQ_NEXT(o, dirty_entry)) {
 		edges_tell(m, o);
-		if (order_is_final(o))
-			log_info("master",
-				"order finished order=%" PRIu64 " state=%s committed=%u existed=%u "
-				"failed=%u bytes=%" PRIu64 " ms=%" PRIu64,
-				o->id, order_state_name(o->state), o->committed, o->existed,
-				o->failed, o->committed_bytes, o->finished_ms - o->created_ms);
+		if (!order_is_final(o))
+			continue;
+		replication_order_final(m, o);
+		log_info("master",
+			"order finished order=%" PRIu64 " state=%s committed=%u existed=%u "
+			"failed=%u bytes=%" PRIu64 " ms=%" PRIu64,
+			o->id, order_state_name(o->state), o->committed, o->existed, o->failed,
+			o->committed_bytes, o->finished_ms - o->created_ms);
 	}
 	edges_acknowledge(m);
 	operators_committed(m);
@@ -118,6 +121,7 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 		edges_failover(m);
 	if (ticks % (PRUNE_MS / MASTER_TICK_MS) == 0)
 		prune(m);
+	replication_tick(m);
 	if (orderbook_count(m->book) == 0)
 		return;
 	orderbook_tick(m->book, clock_unix_ms());
@@ -170,6 +174,7 @@ static void on_reload(void *ctx)
 		if (log_level_parse(cfg->log_level, &level) == 0)
 			log_set_level(level);
 		sites_configure(m);
+		replication_configure(m);
 		log_info("master", "configuration reloaded sites=%u", cfg->sites_count);
 	}
 	if (rpc_tls_reload(m->tls, err, sizeof(err)) != 0)
@@ -279,6 +284,8 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 	if (rc == 0)
 		rc = open_ledger(&m, opt->min_term);
 	if (rc == 0)
+		rc = replication_create(&m);
+	if (rc == 0)
 		rc = open_network(&m);
 	if (rc == 0) {
 		log_info("master", "ready listen=%s term=%" PRIu64 " orders=%zu ledger=%s tls=%s",
@@ -292,6 +299,7 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 	rpc_listener_destroy(m.listener);
 	rpc_tls_destroy(m.tls);
 	free_client_memory(&m);
+	replication_destroy(&m);
 	orderbook_destroy(m.book);
 	ledger_close(m.ledger);
 	sites_free(&m);

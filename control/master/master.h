@@ -20,6 +20,8 @@
  *   edges.c       messages of edges: registration, results, reports; shipments to them
  *   operators.c   requests of straitctl
  *   view.c        orders, sites and edges as messages for people
+ *   replication.c what sites hold by the word of their site masters, and orders for what is
+ *                 missing (replication.h)
  *
  * Whatever happens to an order happens in the order book first; master_changed() then has it
  * committed within MASTER_COMMIT_MS, and only after the commit are edges and operators told. One
@@ -73,6 +75,9 @@ struct client {
 	struct edge *edge; /* NULL until it registered */
 	struct pending_ack *acks;
 	size_t nacks, acks_room;
+	/* role site-master */
+	bool site_master; /* registered, and not replaced since */
+	uint16_t slot;
 	/* role operator */
 	uint64_t await_order; /* answer when the commit is done; 0: nothing */
 	uint64_t watch_order; /* 0: none */
@@ -91,6 +96,7 @@ struct master {
 	TAILQ_HEAD(, site) sites;
 	TAILQ_HEAD(, edge) edges;
 	LIST_HEAD(, client) clients;
+	struct replication *replication;
 	uint64_t term, started_ns;
 	bool commit_wanted, stopping;
 	char ledger_trouble[256]; /* "": commits work */
@@ -123,7 +129,10 @@ void sites_configure(struct master *m);
 void sites_free(struct master *m);
 /** A connected edge of the site, for orderbook_plan(); ctx is the master. */
 const char *sites_edge(void *ctx, const char *site);
-/** Cap from site to site: the lowest of both sites' and the link's; 0: none. */
+/** The policy that counts from site to site; NULL: none. */
+const struct master_policy_config *policy_find(const struct master *m, const struct site *from,
+	const struct site *to);
+/** Cap from site to site: the lowest of both sites', the link's and the policy's; 0: none. */
 uint64_t sites_cap(struct master *m, const char *from, const char *to);
 
 /* ---- clients.c ---- */
@@ -167,4 +176,8 @@ int view_order(struct view *v, struct master *m, uint64_t id, bool with_objects)
 int view_orders(struct view *v, struct master *m, uint32_t limit);
 void view_site(struct view *v, struct master *m, const struct site *s);
 void view_edge(struct view *v, const struct edge *e);
+/** A zeroed item more of an array of pointers in the reply; freed with it. NULL: v->failed. */
+void *view_append(struct view *v, void *array, size_t *n, size_t size);
+/** A copy that is freed with the item that holds it. NULL: v->failed. */
+char *view_dup(struct view *v, const char *text);
 void view_counter(struct view *v, const char *name, uint64_t value);

@@ -2,10 +2,13 @@
 #include "control/master/master_config.h"
 
 #include "control/base/config.h"
+#include "control/base/file.h"
 #include "control/base/log.h"
 #include "control/base/name.h"
 #include "control/base/units.h"
 #include "control/master/ledger.h"
+
+#include <strait/wire.h>
 
 #include <errno.h>
 #include <libgen.h>
@@ -14,6 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { KEYS_DEFAULT = 1000000 };
 
 #define STRING(field, type, flags)                                                                 \
 	CYAML_FIELD_STRING_PTR(#field, CYAML_FLAG_POINTER | (flags), type, field, 1, 4096)
@@ -41,6 +46,29 @@ static const cyaml_schema_field_t link_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_schema_value_t text_value = {
+	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, 255),
+};
+
+static const cyaml_schema_field_t policy_fields[] = {
+	STRING(from, struct master_policy_config, NEEDED),
+	STRING(to, struct master_policy_config, NEEDED),
+	STRING(allow, struct master_policy_config, OPTIONAL),
+	STRING(class, struct master_policy_config, OPTIONAL),
+	STRING(cap, struct master_policy_config, OPTIONAL),
+	CYAML_FIELD_UINT("after", OPTIONAL, struct master_policy_config, after),
+	STRING(least, struct master_policy_config, OPTIONAL),
+	STRING(most, struct master_policy_config, OPTIONAL),
+	STRING(ttl, struct master_policy_config, OPTIONAL),
+	CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER | OPTIONAL, struct master_policy_config,
+		tenants, &text_value, 1, 64),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t policy_value = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct master_policy_config, policy_fields),
+};
+
 static const cyaml_schema_value_t site_value = {
 	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct master_site_config, site_fields),
 };
@@ -59,6 +87,11 @@ static const cyaml_schema_field_t fields[] = {
 		&site_value, 0, 65536),
 	CYAML_FIELD_SEQUENCE("links", CYAML_FLAG_POINTER | OPTIONAL, struct master_config, links,
 		&link_value, 0, 65536),
+	CYAML_FIELD_SEQUENCE("policies", CYAML_FLAG_POINTER | OPTIONAL, struct master_config,
+		policies, &policy_value, 0, 1024),
+	CYAML_FIELD_UINT("keys", OPTIONAL, struct master_config, keys),
+	STRING(evicted_for, struct master_config, OPTIONAL),
+	STRING(secret, struct master_config, OPTIONAL),
 	STRING(report_interval, struct master_config, OPTIONAL),
 	STRING(keep_finished, struct master_config, OPTIONAL),
 	STRING(open_order_idle, struct master_config, OPTIONAL),
@@ -152,6 +185,73 @@ static int check_links(struct master_config *cfg, const char *path, char *err, s
 	return 0;
 }
 
+bool master_policy_means(const char *pattern, const char *site, const char *label)
+{
+	return strcmp(pattern, "*") == 0 || strcmp(pattern, site) == 0 ||
+		(label[0] != '\0' && strcmp(pattern, label) == 0);
+}
+
+static int check_size(const char *text, uint64_t *out, const char *path, const char *where,
+	char *err, size_t err_len)
+{
+	char why[200];
+
+	if (text == NULL || units_parse_bytes(text, out, why, sizeof(why)) == 0)
+		return 0;
+	return config_fail(err, err_len, path, where, "%s", why);
+}
+
+static int check_policy(struct master_policy_config *p, unsigned int i, const char *path, char *err,
+	size_t err_len)
+{
+	char where[64], why[200];
+
+	p->shipping_class = STRAIT_CLASS_BULK;
+	snprintf(where, sizeof(where), "policies[%u].allow", i);
+	p->allowed = p->allow == NULL || strcmp(p->allow, "true") == 0;
+	if (!p->allowed && strcmp(p->allow, "false") != 0)
+		return config_fail(err, err_len, path, where, "use true or false");
+	snprintf(where, sizeof(where), "policies[%u].class", i);
+	if (p->class != NULL && strcmp(p->class, "normal") == 0)
+		p->shipping_class = STRAIT_CLASS_NORMAL;
+	else if (p->class != NULL && strcmp(p->class, "bulk") != 0)
+		return config_fail(err, err_len, path, where,
+			"use normal or bulk; urgent is what somebody waits for");
+	snprintf(where, sizeof(where), "policies[%u].after", i);
+	if (p->after > 255)
+		return config_fail(err, err_len, path, where, "at most 255");
+	snprintf(where, sizeof(where), "policies[%u].cap", i);
+	if (check_cap(p->cap, &p->cap_bps, path, where, err, err_len) != 0)
+		return -EINVAL;
+	snprintf(where, sizeof(where), "policies[%u].least", i);
+	if (check_size(p->least, &p->least_bytes, path, where, err, err_len) != 0)
+		return -EINVAL;
+	snprintf(where, sizeof(where), "policies[%u].most", i);
+	if (check_size(p->most, &p->most_bytes, path, where, err, err_len) != 0)
+		return -EINVAL;
+	if (p->least_bytes > UINT32_MAX || p->most_bytes > UINT32_MAX ||
+		(p->most != NULL && p->most_bytes < p->least_bytes))
+		return config_fail(err, err_len, path, where, "must be least to 4G");
+	snprintf(where, sizeof(where), "policies[%u].ttl", i);
+	if (p->ttl != NULL && units_parse_duration(p->ttl, &p->ttl_ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, where, "%s", why);
+	return 0;
+}
+
+static int check_policies(struct master_config *cfg, const char *path, char *err, size_t err_len)
+{
+	char why[200];
+
+	for (unsigned int i = 0; i < cfg->policies_count; i++)
+		if (check_policy(&cfg->policies[i], i, path, err, err_len) != 0)
+			return -EINVAL;
+	if (units_parse_duration(cfg->evicted_for, &cfg->evicted_ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "evicted_for", "%s", why);
+	if (cfg->secret != NULL && file_check_private(cfg->secret, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "secret", "%s", why);
+	return 0;
+}
+
 static int check_values(struct master_config *cfg, const char *path, char *err, size_t err_len)
 {
 	enum log_level level;
@@ -192,6 +292,7 @@ struct master_config *master_config_load(const char *path, char *err, size_t err
 			default_to(&cfg->report_interval, "1s") != 0 ||
 			default_to(&cfg->keep_finished, "7d") != 0 ||
 			default_to(&cfg->open_order_idle, "10m") != 0 ||
+			default_to(&cfg->evicted_for, "1h") != 0 ||
 			default_to(&cfg->log_level, "info") != 0)) {
 		snprintf(err, err_len, "out of memory");
 		rc = -ENOMEM;
@@ -202,6 +303,10 @@ struct master_config *master_config_load(const char *path, char *err, size_t err
 		rc = check_sites(cfg, path, err, err_len);
 	if (rc == 0)
 		rc = check_links(cfg, path, err, err_len);
+	if (rc == 0)
+		rc = check_policies(cfg, path, err, err_len);
+	if (rc == 0 && cfg->keys == 0)
+		cfg->keys = KEYS_DEFAULT;
 	if (rc == 0)
 		return cfg;
 	master_config_free(cfg);

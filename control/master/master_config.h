@@ -18,6 +18,21 @@
  *     - { name: a, label: eu, cap: 10G }
  *   links:                      # cap of one direction between two sites
  *     - { from: a, to: b, cap: 1G }
+ *   policies:                   # what is replicated by itself; the first that matches counts,
+ *                               # and without one nothing is
+ *     - from: eu                # a site's name, a label, or "*"
+ *       to: us
+ *       allow: true
+ *       class: bulk             # or normal
+ *       cap: 1G                 # of each such link
+ *       after: 0                # so many requests must have missed it there first
+ *       least: 64K              # object sizes; absent: any
+ *       most: 64M
+ *       ttl: 1h                 # what waited so long is not shipped any more; absent: never
+ *       tenants: [default]      # absent: all
+ *   keys: 1000000               # expected, in all sites; it grows beyond
+ *   evicted_for: 1h             # so long a site is not sent again what it evicted
+ *   secret: /etc/strait/deployment.secret    # for locate and fetch, which name keys
  *   report_interval: 1s         # 100ms to 60s
  *   keep_finished: 7d           # how long finished orders can be looked up
  *   open_order_idle: 10m        # an open order that gets no objects so long is sealed; 1s at least
@@ -37,6 +52,16 @@ struct master_link_config {
 	uint64_t cap_bps;
 };
 
+struct master_policy_config {
+	char *from, *to, *allow, *class, *cap, *least, *most, *ttl;
+	char **tenants;
+	unsigned int tenants_count;
+	uint64_t after;
+	bool allowed;
+	uint8_t shipping_class; /* enum strait_class */
+	uint64_t cap_bps, least_bytes, most_bytes, ttl_ns;
+};
+
 struct master_tls_files {
 	char *ca, *cert, *key;
 };
@@ -50,7 +75,11 @@ struct master_config {
 	unsigned int sites_count;
 	struct master_link_config *links;
 	unsigned int links_count;
-	uint64_t report_ms, keep_finished_ms, open_idle_ms;
+	struct master_policy_config *policies;
+	unsigned int policies_count;
+	uint64_t keys;
+	char *evicted_for, *secret;
+	uint64_t report_ms, keep_finished_ms, open_idle_ms, evicted_ns;
 };
 
 /** NULL + errno + err with file and line. */
@@ -63,6 +92,8 @@ struct rpc_tls *master_config_tls(const struct master_config *cfg, char *err, si
  */
 int master_config_check(const struct master_config *cfg, const char *path, char *err,
 	size_t err_len);
+/** Whether a policy's from or to means a site. */
+bool master_policy_means(const char *pattern, const char *site, const char *label);
 void master_config_free(struct master_config *cfg);
 /** As YAML, defaults filled in. malloc'd. */
 char *master_config_print(const struct master_config *cfg);

@@ -3,6 +3,7 @@
 #include "control/base/log.h"
 #include "control/base/name.h"
 #include "control/master/master.h"
+#include "control/master/replication.h"
 #include "control/orders/feasible.h"
 
 #include <strait/wire.h>
@@ -114,6 +115,7 @@ static void site_add(struct client *c, const Strait__Request *r)
 		return;
 	}
 	s->stored = true;
+	replication_configure(m);
 	log_info("master", "site added site=%s by=%s", s->name, rpc_peer(c->conn)->name);
 	site_list(c, r->name);
 }
@@ -154,6 +156,7 @@ static void site_del(struct client *c, const char *name)
 	}
 	log_info("master", "site deleted site=%s by=%s", name, rpc_peer(c->conn)->name);
 	site_remove(m, s);
+	replication_configure(m);
 	site_list(c, NULL);
 }
 
@@ -628,6 +631,22 @@ void operators_watch(struct master *m)
 	}
 }
 
+static void replication(struct client *c, const Strait__Request *r)
+{
+	struct view v;
+
+	view_init(&v);
+	if (r->verb == STRAIT__REQUEST__VERB__REPLICATION)
+		view_replication(&v, c->master);
+	else if (r->verb == STRAIT__REQUEST__VERB__LOCATE)
+		view_locate(&v, c->master, r);
+	else if (r->verb == STRAIT__REQUEST__VERB__BACKFILL)
+		view_backfill(&v, c->master, r);
+	else
+		view_fetch(&v, c->master, r);
+	reply(c, &v);
+}
+
 static void request(struct client *c, const Strait__Request *r)
 {
 	struct view v;
@@ -675,6 +694,12 @@ static void request(struct client *c, const Strait__Request *r)
 		break;
 	case STRAIT__REQUEST__VERB__ORDER_WATCH:
 		order_watch(c, r->order);
+		break;
+	case STRAIT__REQUEST__VERB__REPLICATION:
+	case STRAIT__REQUEST__VERB__LOCATE:
+	case STRAIT__REQUEST__VERB__BACKFILL:
+	case STRAIT__REQUEST__VERB__FETCH:
+		replication(c, r);
 		break;
 	default:
 		reply_error(c, EOPNOTSUPP, "this master does not know the request: is it older?");

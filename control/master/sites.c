@@ -177,9 +177,23 @@ static uint64_t lower_cap(uint64_t a, uint64_t b)
 	return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
+const struct master_policy_config *policy_find(const struct master *m, const struct site *from,
+	const struct site *to)
+{
+	for (unsigned int i = 0; i < m->cfg->policies_count && from != NULL && to != NULL; i++) {
+		const struct master_policy_config *p = &m->cfg->policies[i];
+
+		if (master_policy_means(p->from, from->name, from->label) &&
+			master_policy_means(p->to, to->name, to->label))
+			return p;
+	}
+	return NULL;
+}
+
 uint64_t sites_cap(struct master *m, const char *from, const char *to)
 {
 	const struct site *a = site_find(m, from), *b = site_find(m, to);
+	const struct master_policy_config *policy;
 	uint64_t cap = lower_cap(a != NULL ? a->cap_bps : 0, b != NULL ? b->cap_bps : 0);
 
 	for (unsigned int i = 0; i < m->cfg->links_count; i++) {
@@ -188,5 +202,6 @@ uint64_t sites_cap(struct master *m, const char *from, const char *to)
 		if (strcmp(l->from, from) == 0 && strcmp(l->to, to) == 0)
 			cap = lower_cap(cap, l->cap_bps);
 	}
-	return cap;
+	policy = policy_find(m, a, b);
+	return policy != NULL ? lower_cap(cap, policy->cap_bps) : cap;
 }

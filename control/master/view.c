@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/clock.h"
 #include "control/master/master.h"
+#include "control/master/replication.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@ void view_init(struct view *v)
 }
 
 /* Strings of a view are its own, so that a live order may end while a reply is built. */
-static char *dup(struct view *v, const char *text)
+char *view_dup(struct view *v, const char *text)
 {
 	char *copy = strdup(text);
 
@@ -72,6 +73,7 @@ void view_fini(struct view *v)
 		free(v->reply.counters[i]->name);
 		free(v->reply.counters[i]);
 	}
+	view_replication_fini(v);
 	free(v->reply.orders);
 	free(v->reply.sites);
 	free(v->reply.edges);
@@ -90,7 +92,7 @@ void view_fail(struct view *v, int err, const char *fmt, ...)
 }
 
 /* Room for one more pointer; the array doubles at powers of two. */
-static void *append(struct view *v, void *array, size_t *n, size_t size)
+void *view_append(struct view *v, void *array, size_t *n, size_t size)
 {
 	void ***a = array;
 	void *item = calloc(1, size);
@@ -139,9 +141,9 @@ static void overlay(struct view *v, Strait__OrderInfo *out, const struct order *
 	out->failed = o->failed;
 	out->goodput_bps = o->rate_bps;
 	free(out->state);
-	out->state = dup(v, order_state_name(o->state));
+	out->state = view_dup(v, order_state_name(o->state));
 	free(out->text);
-	out->text = dup(v, o->text);
+	out->text = view_dup(v, o->text);
 }
 
 struct order_sink {
@@ -156,19 +158,19 @@ static void on_order(const struct ledger_order *in, void *ctx)
 	Strait__OrderInfo *out;
 	const struct order *live;
 
-	out = append(v, &v->reply.orders, &v->reply.n_orders, sizeof(*out));
+	out = view_append(v, &v->reply.orders, &v->reply.n_orders, sizeof(*out));
 	if (out == NULL)
 		return;
 	strait__order_info__init(out);
 	out->order = in->id;
-	out->from_site = dup(v, in->from_site);
-	out->to_site = dup(v, in->to_site);
-	out->state = dup(v, order_state_name((enum order_state)in->state));
-	out->text = dup(v, in->text);
+	out->from_site = view_dup(v, in->from_site);
+	out->to_site = view_dup(v, in->to_site);
+	out->state = view_dup(v, order_state_name((enum order_state)in->state));
+	out->text = view_dup(v, in->text);
 	out->class_ = in->class;
 	out->objects = in->objects;
 	if (in->opened != ORDER_CLOSED) {
-		out->opened = dup(v, order_opened_name((enum order_opened)in->opened));
+		out->opened = view_dup(v, order_opened_name((enum order_opened)in->opened));
 		out->has_appends = true;
 		out->appends = in->appends;
 	}
@@ -205,7 +207,7 @@ static void on_object(const struct ledger_object *in, void *ctx)
 	Strait__OrderInfo *o = sink->order;
 	Strait__OrderObject *out;
 
-	out = append(sink->v, &o->detail, &o->n_detail, sizeof(*out));
+	out = view_append(sink->v, &o->detail, &o->n_detail, sizeof(*out));
 	if (out == NULL)
 		return;
 	strait__order_object__init(out);
@@ -245,14 +247,14 @@ int view_orders(struct view *v, struct master *m, uint32_t limit)
 
 void view_site(struct view *v, struct master *m, const struct site *s)
 {
-	Strait__SiteInfo *out = append(v, &v->reply.sites, &v->reply.n_sites, sizeof(*out));
+	Strait__SiteInfo *out = view_append(v, &v->reply.sites, &v->reply.n_sites, sizeof(*out));
 	const struct edge *e;
 
 	if (out == NULL)
 		return;
 	strait__site_info__init(out);
-	out->name = dup(v, s->name);
-	out->label = dup(v, s->label);
+	out->name = view_dup(v, s->name);
+	out->label = view_dup(v, s->label);
 	out->has_edges = out->has_edges_up = out->has_cap_bps = out->has_configured = true;
 	out->cap_bps = s->cap_bps;
 	out->configured = s->configured;
@@ -266,15 +268,15 @@ void view_site(struct view *v, struct master *m, const struct site *s)
 
 void view_edge(struct view *v, const struct edge *e)
 {
-	Strait__EdgeInfo *out = append(v, &v->reply.edges, &v->reply.n_edges, sizeof(*out));
+	Strait__EdgeInfo *out = view_append(v, &v->reply.edges, &v->reply.n_edges, sizeof(*out));
 
 	if (out == NULL)
 		return;
 	strait__edge_info__init(out);
-	out->site = dup(v, e->site);
-	out->name = dup(v, e->name);
-	out->mgmt_address = dup(v, e->mgmt_address);
-	out->program = dup(v, e->program);
+	out->site = view_dup(v, e->site);
+	out->name = view_dup(v, e->name);
+	out->mgmt_address = view_dup(v, e->mgmt_address);
+	out->program = view_dup(v, e->program);
 	out->has_connected = true;
 	out->connected = e->client != NULL;
 	out->has_connected_since_ms = out->connected;
@@ -282,17 +284,18 @@ void view_edge(struct view *v, const struct edge *e)
 	out->has_last_seen_ms = e->last_seen_ms != 0;
 	out->last_seen_ms = out->connected ? clock_unix_ms() : e->last_seen_ms;
 	if (e->refused[0] != '\0' && clock_unix_ms() - e->refused_ms < MASTER_REFUSED_MS)
-		out->refused = dup(v, e->refused);
+		out->refused = view_dup(v, e->refused);
 	out->report = e->report;
 }
 
 void view_counter(struct view *v, const char *name, uint64_t value)
 {
-	Strait__Counter *out = append(v, &v->reply.counters, &v->reply.n_counters, sizeof(*out));
+	Strait__Counter *out =
+		view_append(v, &v->reply.counters, &v->reply.n_counters, sizeof(*out));
 
 	if (out == NULL)
 		return;
 	strait__counter__init(out);
-	out->name = dup(v, name);
+	out->name = view_dup(v, name);
 	out->value = value;
 }

@@ -5,6 +5,7 @@
 #include "control/base/log.h"
 #include "control/log/feed.h"
 #include "control/rpc/strait.pb-c.h"
+#include "control/site/offer.h"
 
 #include <event2/event.h>
 #include <openssl/rand.h>
@@ -142,6 +143,8 @@ static void send_report(struct uplink *u, uint64_t now_ns)
 	msg.suppressed = u->suppressed;
 	msg.has_age_ms = oldest_ns > 0 && oldest_ns != UINT64_MAX;
 	msg.age_ms = msg.has_age_ms ? (now_ns - oldest_ns) / 1000000 : 0;
+	msg.has_seq = true;
+	msg.seq = log_next(site_node_log(u->node)) - 1;
 	msg.n_sources = n;
 	msg.sources = list;
 	(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_REPORT, &msg.base);
@@ -194,25 +197,14 @@ static int on_expand(struct uplink *u, const Strait__SiteDigests *q)
 static int on_offer(struct uplink *u, const Strait__SiteDigests *q)
 {
 	Strait__SiteOffered msg = STRAIT__SITE_OFFERED__INIT;
-	struct recall *recall = site_node_recall(u->node);
 	size_t n = q->digests.len / DIGEST_BYTES;
+	struct digest128 d[UPLINK_DIGESTS_MAX];
 	uint8_t verdicts[UPLINK_DIGESTS_MAX];
-	uint64_t now_s = clock_unix_ms() / 1000;
 
-	for (size_t i = 0; i < n; i++) {
-		struct digest128 d;
-
-		digest_take(q->digests.data + i * DIGEST_BYTES, &d);
-		verdicts[i] = UPLINK_BRING;
-		if (store_has(site_node_store(u->node), d)) {
-			verdicts[i] = UPLINK_HERE;
-		} else if (!(q->has_asked && q->asked) && recall_was_evicted(recall, d, now_s)) {
-			verdicts[i] = UPLINK_EVICTED;
-			u->suppressed++;
-		} else {
-			recall_bringing(recall, d, now_s);
-		}
-	}
+	for (size_t i = 0; i < n; i++)
+		digest_take(q->digests.data + i * DIGEST_BYTES, &d[i]);
+	u->suppressed += offer_judge(site_node_store(u->node), site_node_recall(u->node), d, n,
+		q->has_asked && q->asked, clock_unix_ms() / 1000, verdicts);
 	msg.batch = q->batch;
 	msg.verdicts.data = verdicts;
 	msg.verdicts.len = n;

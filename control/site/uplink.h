@@ -23,9 +23,6 @@
 
 enum { UPLINK_QUEUE = 128 << 10, UPLINK_DIGESTS_MAX = 4096 };
 
-/* Of each object of an OFFER. */
-enum uplink_verdict { UPLINK_BRING, UPLINK_HERE, UPLINK_EVICTED };
-
 struct event_base;
 struct uplink;
 

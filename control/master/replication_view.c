@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/clock.h"
+#include "control/base/log.h"
+#include "control/master/replication.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A view whose last complete moment is longer ago answers nothing. */
+#define FRESH_NS UINT64_C(30000000000)
+
+static const char *state_name(const struct federation_site *s)
+{
+	switch (s->reader.replica.state) {
+	case REPLICA_LOADING:
+		return "loading";
+	case REPLICA_LIVE:
+		return "live";
+	case REPLICA_STALE:
+		return "stale";
+	default:
+		return "empty";
+	}
+}
+
+/* The report belongs to the slot. */
+static void view_slot(struct view *v, struct master *m, const struct replication_slot *s,
+	const struct federation_site *fs, uint64_t now_ns)
+{
+	Strait__SiteView *out = view_append(v, &v->reply.views, &v->reply.n_views, sizeof(*out));
+	const struct replica *replica = &fs->reader.replica;
+	const struct site *site = site_find(m, s->site);
+
+	if (out == NULL)
+		return;
+	strait__site_view__init(out);
+	out->site = view_dup(v, s->site);
+	out->label = view_dup(v, site != NULL ? site->label : "");
+	out->state = view_dup(v, state_name(fs));
+	out->has_connected = out->has_since_ms = out->has_epoch = out->has_seq = true;
+	out->connected = s->client != NULL;
+	out->since_ms = s->since_ms;
+	out->address = view_dup(v, s->address);
+	out->program = view_dup(v, s->program);
+	out->epoch = replica->epoch;
+	out->seq = replica->next > 0 ? replica->next - 1 : 0;
+	out->has_objects = out->has_snapshots = out->has_failed = true;
+	out->objects = replica->sums->total.count;
+	out->has_staleness_ms = replica->ever_live;
+	out->staleness_ms = (now_ns - fs->reader.current_ns) / 1000000;
+	out->snapshots = replica->snapshots;
+	out->failed = replica->failed;
+	out->has_drifts = out->has_gaps = true;
+	out->drifts = replica->drifts;
+	out->gaps = replica->gaps;
+	out->report = s->report;
+	out->has_report_age_ms = s->report != NULL;
+	out->report_age_ms = (now_ns - s->report_ns) / 1000000;
+	out->refused = s->refused[0] != '\0' ? view_dup(v, s->refused) : NULL;
+}
+
+static void view_policy(struct view *v, struct master *m, const char *from, const char *to)
+{
+	Strait__LinkView *out = view_append(v, &v->reply.links, &v->reply.n_links, sizeof(*out));
+	const struct master_policy_config *p = policy_find(m, site_find(m, from), site_find(m, to));
+	char name[600];
+
+	if (out == NULL)
+		return;
+	strait__link_view__init(out);
+	out->from_site = view_dup(v, from);
+	out->to_site = view_dup(v, to);
+	out->has_allow = out->has_class_ = out->has_cap_bps = true;
+	out->allow = p != NULL && p->allowed;
+	out->class_ = p != NULL ? p->shipping_class : STRAIT_CLASS_BULK;
+	out->cap_bps = sites_cap(m, from, to);
+	if (p == NULL)
+		return;
+	snprintf(name, sizeof(name), "%.255s -> %.255s", p->from, p->to);
+	out->policy = view_dup(v, name);
+}
+
+/* Why nothing goes to a site although something is wanted there; "": it does, or nothing is. */
+static void explain(struct master *m, const struct replication_slot *s,
+	const struct federation_site *fs, char *buf, size_t len)
+{
+	buf[0] = '\0';
+	if (s->client == NULL)
+		snprintf(buf, len, "its site master is not connected");
+	else if (sites_edge(m, s->site) == NULL)
+		snprintf(buf, len, "no edge of it is connected");
+	else if (m->ledger_trouble[0] != '\0')
+		snprintf(buf, len, "%s", m->ledger_trouble);
+	else if (fs->flow.paused)
+		snprintf(buf, len, "waits after failures");
+}
+
+static void view_backlog(struct view *v, struct master *m, uint16_t slot, uint64_t now_ns)
+{
+	const struct federation *f = m->replication->f;
+	const struct replication_slot *s = &m->replication->slot[slot];
+	const struct federation_flow *w = &f->site[slot].flow;
+	Strait__BacklogView *out =
+		view_append(v, &v->reply.backlogs, &v->reply.n_backlogs, sizeof(*out));
+	struct wanted_stats st;
+	char text[300];
+
+	if (out == NULL)
+		return;
+	wanted_stats_get(planner_wanted(f->planner, slot), &st);
+	strait__backlog_view__init(out);
+	out->to_site = view_dup(v, s->site);
+	out->has_objects = out->has_bytes = out->has_waiting = out->has_oldest_ms = true;
+	out->objects = st.objects;
+	out->bytes = st.bytes;
+	out->waiting = st.waiting;
+	out->oldest_ms = st.oldest_ns > 0 ? (now_ns - st.oldest_ns) / 1000000 : 0;
+	out->has_flying = out->has_flying_bytes = out->has_quarantined = true;
+	out->flying = w->flying;
+	out->flying_bytes = w->flying_bytes;
+	out->quarantined = w->quarantined;
+	out->has_eta_ms = w->rate_bps > 0;
+	if (w->rate_bps > 0)
+		out->eta_ms = (uint64_t)((double)(st.bytes + w->flying_bytes) * 8000 /
+			(double)w->rate_bps);
+	explain(m, s, &f->site[slot], text, sizeof(text));
+	out->text = text[0] != '\0' ? view_dup(v, text) : NULL;
+}
+
+void view_replication(struct view *v, struct master *m)
+{
+	const struct replication *r = m->replication;
+	uint64_t now_ns = clock_now_ns();
+	struct federation_flow sum = { 0 };
+	struct planner_stats ps;
+
+	for (uint16_t i = 0; i < INDEX_SITES; i++) {
+		const struct federation_flow *w = &r->f->site[i].flow;
+
+		if (!r->slot[i].used)
+			continue;
+		view_slot(v, m, &r->slot[i], &r->f->site[i], now_ns);
+		view_backlog(v, m, i, now_ns);
+		for (uint16_t k = 0; k < INDEX_SITES; k++)
+			if (k != i && r->slot[k].used)
+				view_policy(v, m, r->slot[i].site, r->slot[k].site);
+		sum.brought += w->brought;
+		sum.brought_bytes += w->brought_bytes;
+		sum.here += w->here;
+		sum.declined += w->declined;
+		sum.gone += w->gone;
+		sum.failed += w->failed;
+		sum.expired += w->expired;
+		sum.quarantined += w->quarantined;
+	}
+	planner_stats_get(r->f->planner, &ps);
+	view_counter(v, "events", ps.events);
+	view_counter(v, "echoes", ps.echoes);
+	view_counter(v, "suppressed", ps.suppressed);
+	view_counter(v, "filtered", ps.filtered);
+	view_counter(v, "unasked", ps.unasked);
+	view_counter(v, "refused", ps.refused);
+	view_counter(v, "orders", r->orders);
+	view_counter(v, "brought", sum.brought);
+	view_counter(v, "brought_bytes", sum.brought_bytes);
+	view_counter(v, "here", sum.here);
+	view_counter(v, "declined", sum.declined);
+	view_counter(v, "gone", sum.gone);
+	view_counter(v, "failed", sum.failed);
+	view_counter(v, "expired", sum.expired);
+	view_counter(v, "quarantined", sum.quarantined);
+}
+
+static bool no_secret(struct view *v)
+{
+	view_fail(v, ENOKEY,
+		"this master has no secret, so it cannot tell a key's digest: set secret in its "
+		"configuration");
+	return false;
+}
+
+static void add_name(struct view *v, char ***list, size_t *n, const char *name)
+{
+	char **bigger = realloc(*list, (*n + 1) * sizeof(*bigger));
+
+	if (bigger == NULL) {
+		v->failed = true;
+		return;
+	}
+	*list = bigger;
+	bigger[*n] = view_dup(v, name);
+	*n += bigger[*n] != NULL;
+}
+
+static bool locate_one(struct view *v, struct master *m, const Strait__OrderObject *o)
+{
+	const struct replication *r = m->replication;
+	Strait__Located *out;
+	struct digest128 d;
+	uint64_t value, now_ns = clock_now_ns();
+	int rc = replication_digest(r, o, &d);
+
+	if (rc == -ENOKEY)
+		return no_secret(v);
+	if (rc < 0) {
+		view_fail(v, EINVAL, "a key or tenant of bad length");
+		return false;
+	}
+	out = view_append(v, &v->reply.located, &v->reply.n_located, sizeof(*out));
+	if (out == NULL)
+		return false;
+	strait__located__init(out);
+	out->key.data = malloc(o->key.len);
+	if (out->key.data == NULL) {
+		v->failed = true;
+		return false;
+	}
+	memcpy(out->key.data, o->key.data, o->key.len);
+	out->key.len = o->key.len;
+	value = index_value(planner_index(r->f->planner), d);
+	for (uint16_t i = 0; i < INDEX_SITES; i++) {
+		const struct federation_site *s = &r->f->site[i];
+
+		if (!r->slot[i].used)
+			continue;
+		if (s->reader.replica.state != REPLICA_LIVE ||
+			now_ns - s->reader.current_ns > FRESH_NS || r->slot[i].report == NULL ||
+			!r->slot[i].report->ready)
+			add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
+		else if ((value & INDEX_PRESENT(i)) != 0)
+			add_name(v, &out->sites, &out->n_sites, r->slot[i].site);
+	}
+	return true;
+}
+
+void view_locate(struct view *v, struct master *m, const Strait__Request *r)
+{
+	for (size_t i = 0; i < r->n_objects; i++)
+		if (!locate_one(v, m, r->objects[i]))
+			return;
+}
+
+void view_backfill(struct view *v, struct master *m, const Strait__Request *r)
+{
+	int slot = r->from_site != NULL ? replication_slot(m->replication, r->from_site) : -1;
+	int rc;
+
+	if (slot < 0) {
+		view_fail(v, ENOENT, "no such site, or it is not followed");
+		return;
+	}
+	rc = federation_backfill(m->replication->f, (uint16_t)slot);
+	if (rc == -EALREADY)
+		view_fail(v, EALREADY, "a backfill of site %s is going on", r->from_site);
+	else if (rc < 0)
+		view_fail(v, ENOTCONN, "the site master of %s is not connected", r->from_site);
+	else
+		log_info("replication", "backfill site=%s", r->from_site);
+}
+
+void view_fetch(struct view *v, struct master *m, const Strait__Request *r)
+{
+	struct replication *repl = m->replication;
+	int slot = r->to_site != NULL ? replication_slot(repl, r->to_site) : -1;
+	uint64_t wanted = 0;
+
+	if (slot < 0) {
+		view_fail(v, ENOENT, "no such site, or it is not followed");
+		return;
+	}
+	for (size_t i = 0; i < r->n_objects; i++) {
+		const Strait__OrderObject *o = r->objects[i];
+		struct digest128 d;
+		int tenant, rc = replication_digest(repl, o, &d);
+
+		if (rc == -ENOKEY) {
+			no_secret(v);
+			return;
+		}
+		tenant = rc == 0 && o->tenant.len > 0
+			? replication_tenant(repl, (const char *)o->tenant.data, o->tenant.len)
+			: replication_tenant(repl, "default", 7);
+		if (rc < 0 || tenant < 0) {
+			view_fail(v, EINVAL, "a key or tenant of bad length");
+			return;
+		}
+		wanted += federation_asked(repl->f, (uint16_t)slot, d, (uint16_t)tenant, true,
+			clock_now_ns(), clock_unix_ms() / 1000);
+	}
+	view_counter(v, "wanted", wanted);
+}
+
+void view_replication_fini(struct view *v)
+{
+	Strait__Reply *r = &v->reply;
+
+	for (size_t i = 0; i < r->n_views; i++) {
+		free(r->views[i]->site);
+		free(r->views[i]->label);
+		free(r->views[i]->state);
+		free(r->views[i]->address);
+		free(r->views[i]->program);
+		free(r->views[i]->refused);
+		free(r->views[i]);
+	}
+	for (size_t i = 0; i < r->n_links; i++) {
+		free(r->links[i]->from_site);
+		free(r->links[i]->to_site);
+		free(r->links[i]->policy);
+		free(r->links[i]);
+	}
+	for (size_t i = 0; i < r->n_backlogs; i++) {
+		free(r->backlogs[i]->to_site);
+		free(r->backlogs[i]->text);
+		free(r->backlogs[i]);
+	}
+	for (size_t i = 0; i < r->n_located; i++) {
+		for (size_t k = 0; k < r->located[i]->n_sites; k++)
+			free(r->located[i]->sites[k]);
+		for (size_t k = 0; k < r->located[i]->n_unknown; k++)
+			free(r->located[i]->unknown[k]);
+		free(r->located[i]->sites);
+		free(r->located[i]->unknown);
+		free(r->located[i]->key.data);
+		free(r->located[i]);
+	}
+	free(r->views);
+	free(r->links);
+	free(r->backlogs);
+	free(r->located);
+}

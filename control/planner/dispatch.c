@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/planner/federation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Batches: from a queue of wanted objects to an order and its end. */
+
+struct federation_batch {
+	struct federation_batch *next;
+	uint64_t id, order; /* order 0: not submitted */
+	uint64_t since_ns;
+	uint16_t from, to;
+	uint8_t class;
+	uint32_t n;
+	struct wanted_object objects[FEDERATION_BATCH];
+	bool expanded, offered;
+	uint8_t verdicts[FEDERATION_BATCH];
+	struct federation_key keys[FEDERATION_BATCH]; /* into names */
+	uint8_t *names;
+	uint16_t members[FEDERATION_BATCH]; /* the order's object i is objects[members[i]] */
+	uint32_t ordered;
+};
+
+static struct federation_batch **find(struct federation *f, uint64_t id, uint64_t order)
+{
+	struct federation_batch **p = &f->batches;
+
+	while (*p != NULL && (id != 0 ? (*p)->id != id : (*p)->order != order))
+		p = &(*p)->next;
+	return p;
+}
+
+static void unfly(struct federation_site *s, const struct wanted_object *o)
+{
+	s->flow.flying--;
+	s->flow.flying_bytes -= o->size;
+}
+
+static void batch_free(struct federation *f, struct federation_batch **p)
+{
+	struct federation_batch *b = *p;
+
+	*p = b->next;
+	f->site[b->to].batches--;
+	free(b->names);
+	free(b);
+}
+
+void federation_batches_free(struct federation *f)
+{
+	while (f->batches != NULL)
+		batch_free(f, &f->batches);
+}
+
+/* Back into the queue, if it is still missing there and somebody has it. */
+static void again(struct federation *f, const struct wanted_object *o, uint16_t to, uint8_t class)
+{
+	uint64_t value = index_value(planner_index(f->planner), o->digest);
+	struct log_record r = { .digest = o->digest,
+		.size = o->size,
+		.position = o->position,
+		.tenant = o->tenant,
+		.op = LOG_STORED };
+
+	if ((value & INDEX_PRESENT(to)) != 0 || (value & INDEX_PRESENT(o->from)) == 0)
+		return;
+	(void)wanted_add(planner_wanted(f->planner, to), &r, o->from, class, true, o->since_ns);
+}
+
+/* Trouble with a destination: wait, longer each time, and begin again with little. */
+static void pause_site(struct federation *f, uint16_t to)
+{
+	struct federation_site *s = &f->site[to];
+
+	s->window = 1;
+	if (f->now_ns < s->pause_until_ns)
+		return;
+	s->pause_until_ns = f->now_ns + s->pause_ns;
+	s->flow.paused = true;
+	if (s->pause_ns < FEDERATION_PAUSE_MAX_NS)
+		s->pause_ns *= 2;
+}
+
+/* Somebody who is needed is away: look again soon. */
+static void wait_for(struct federation *f, uint16_t to)
+{
+	struct federation_site *s = &f->site[to];
+
+	if (s->pause_until_ns < f->now_ns + FEDERATION_AWAY_NS)
+		s->pause_until_ns = f->now_ns + FEDERATION_AWAY_NS;
+}
+
+/* Nothing came of it. */
+static void batch_abandon(struct federation *f, struct federation_batch **p)
+{
+	struct federation_batch *b = *p;
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		unfly(&f->site[b->to], &b->objects[i]);
+		again(f, &b->objects[i], b->to, b->class);
+	}
+	f->site[b->to].window = 1;
+	wait_for(f, b->to);
+	batch_free(f, p);
+}
+
+void federation_batches_closed(struct federation *f, uint16_t slot)
+{
+	struct federation_batch **p = &f->batches;
+
+	while (*p != NULL) {
+		struct federation_batch *b = *p;
+
+		if (b->order == 0 && (b->from == slot || b->to == slot))
+			batch_abandon(f, p);
+		else
+			p = &b->next;
+	}
+}
+
+/* Both have answered: order what is there and wanted, forget the rest. */
+static void batch_submit(struct federation *f, struct federation_batch **p)
+{
+	struct federation_key keys[FEDERATION_BATCH];
+	struct federation_batch *b = *p;
+	struct federation_site *s = &f->site[b->to];
+	struct federation_order o = { b->from, b->to, b->class, 0, 0, keys, 0 };
+	uint64_t oldest_ns = UINT64_MAX, ttl_ns = f->ttl_ns[b->from][b->to];
+
+	for (uint32_t i = 0; i < b->n; i++) {
+		struct wanted_object *x = &b->objects[i];
+
+		if (b->verdicts[i] == FEDERATION_BRING && b->keys[i].key_len > 0) {
+			keys[o.count] = b->keys[i];
+			b->members[o.count++] = (uint16_t)i;
+			o.bytes += x->size;
+			oldest_ns = x->since_ns < oldest_ns ? x->since_ns : oldest_ns;
+			planner_bringing(f->planner, b->to, x->digest, f->now_s);
+			continue;
+		}
+		unfly(s, x);
+		if (b->verdicts[i] == FEDERATION_HERE) {
+			s->flow.here++;
+		} else if (b->verdicts[i] == FEDERATION_EVICTED) {
+			(void)memory_mark(planner_evicted(f->planner, b->to), x->digest, f->now_s);
+			s->flow.declined++;
+		} else {
+			s->flow.gone++;
+		}
+	}
+	b->ordered = (uint32_t)o.count;
+	if (o.count == 0) {
+		batch_free(f, p);
+		return;
+	}
+	if (ttl_ns > 0)
+		o.ttl_ns = f->now_ns - oldest_ns < ttl_ns ? ttl_ns - (f->now_ns - oldest_ns) : 1;
+	b->order = f->ops->submit(f->ctx, &o);
+	if (b->order != 0)
+		return;
+	/* keep only what was to be ordered: the rest is accounted for */
+	for (uint32_t i = 0; i < b->ordered; i++)
+		b->objects[i] = b->objects[b->members[i]];
+	b->n = b->ordered;
+	batch_abandon(f, p);
+}
+
+/* Copies of n keys, as the source's answer is gone after the call. */
+static int keys_take(struct federation_batch *b, const struct federation_key *keys, size_t n)
+{
+	size_t bytes = 1;
+	uint8_t *at;
+
+	for (size_t i = 0; i < n; i++)
+		bytes += keys[i].key_len + keys[i].tenant_len;
+	at = b->names = malloc(bytes);
+	if (at == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		struct federation_key *k = &b->keys[i];
+
+		*k = keys[i];
+		k->key = at;
+		if (k->key_len > 0)
+			memcpy(at, keys[i].key, k->key_len);
+		at += k->key_len;
+		k->tenant = at;
+		if (k->tenant_len > 0)
+			memcpy(at, keys[i].tenant, k->tenant_len);
+		at += k->tenant_len;
+	}
+	return 0;
+}
+
+int federation_expanded(struct federation *f, uint16_t slot, uint64_t batch,
+	const struct federation_key *keys, size_t n, uint64_t now_ns, uint64_t now_s)
+{
+	struct federation_batch **p = find(f, batch, 0), *b = *p;
+
+	f->now_ns = now_ns;
+	f->now_s = now_s;
+	if (batch == 0 || b == NULL)
+		return 0; /* it was given up */
+	if (b->from != slot || b->expanded || n != b->n)
+		return -EPROTO;
+	if (keys_take(b, keys, n) < 0) {
+		batch_abandon(f, p);
+		return 0;
+	}
+	b->expanded = true;
+	if (b->offered)
+		batch_submit(f, p);
+	return 0;
+}
+
+int federation_offered(struct federation *f, uint16_t slot, uint64_t batch, const uint8_t *verdicts,
+	size_t n, uint64_t now_ns, uint64_t now_s)
+{
+	struct federation_batch **p = find(f, batch, 0), *b = *p;
+
+	f->now_ns = now_ns;
+	f->now_s = now_s;
+	if (batch == 0 || b == NULL)
+		return 0;
+	if (b->to != slot || b->offered || n != b->n)
+		return -EPROTO;
+	for (size_t i = 0; i < n; i++)
+		if (verdicts[i] > FEDERATION_EVICTED)
+			return -EPROTO;
+	memcpy(b->verdicts, verdicts, n);
+	b->offered = true;
+	if (b->expanded)
+		batch_submit(f, p);
+	return 0;
+}
+
+static void object_failed(struct federation *f, const struct federation_batch *b,
+	const struct wanted_object *x)
+{
+	struct federation_site *s = &f->site[b->to];
+
+	s->flow.failed++;
+	if (memory_mark(f->failures[b->to], x->digest, f->now_s) >= FEDERATION_POISON)
+		s->flow.quarantined++;
+	else
+		again(f, x, b->to, b->class);
+}
+
+void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
+	const uint64_t *lengths, size_t n, uint64_t now_ns, uint64_t now_s)
+{
+	struct federation_batch **p = find(f, 0, order), *b = *p;
+	struct federation_site *s;
+	bool trouble = false, done = false;
+
+	f->now_ns = now_ns;
+	f->now_s = now_s;
+	if (order == 0 || b == NULL)
+		return;
+	s = &f->site[b->to];
+	for (uint32_t i = 0; i < b->ordered; i++) {
+		const struct wanted_object *x = &b->objects[b->members[i]];
+
+		unfly(s, x);
+		switch (i < n ? ends[i] : FEDERATION_FAILED) {
+		case FEDERATION_DONE:
+			s->flow.brought++;
+			s->flow.brought_bytes += lengths[i];
+			done = true;
+			break;
+		case FEDERATION_GONE:
+			s->flow.gone++;
+			break;
+		case FEDERATION_FULL:
+			s->flow.failed++;
+			again(f, x, b->to, b->class);
+			trouble = true;
+			break;
+		default:
+			object_failed(f, b, x);
+			trouble = true;
+			break;
+		}
+	}
+	if (trouble) {
+		pause_site(f, b->to);
+	} else if (done) {
+		s->window = s->window * 2 < FEDERATION_WINDOW ? s->window * 2 : FEDERATION_WINDOW;
+		s->pause_ns = FEDERATION_PAUSE_NS;
+	}
+	batch_free(f, p);
+}
+
+/* Ask both ends about objects of one source and class. */
+static void batch_begin(struct federation *f, uint16_t to, struct wanted_object *o, size_t n)
+{
+	struct federation_batch *b = calloc(1, sizeof(*b));
+	struct digest128 d[FEDERATION_BATCH];
+	struct federation_site *s = &f->site[to];
+
+	if (b == NULL) {
+		for (size_t i = 0; i < n; i++)
+			again(f, &o[i], to, o[i].class);
+		return;
+	}
+	b->id = f->next_batch++;
+	b->since_ns = f->now_ns;
+	b->from = o[0].from;
+	b->to = to;
+	b->class = o[0].class;
+	b->n = (uint32_t)n;
+	memcpy(b->objects, o, n * sizeof(*o));
+	for (size_t i = 0; i < n; i++) {
+		d[i] = o[i].digest;
+		s->flow.flying++;
+		s->flow.flying_bytes += o[i].size;
+	}
+	s->batches++;
+	b->next = f->batches;
+	f->batches = b;
+	if (!f->ops->expand(f->ctx, b->from, b->id, d, n) ||
+		!f->ops->offer(f->ctx, to, b->id, d, n, b->class == WANTED_URGENT))
+		batch_abandon(f, find(f, b->id, 0));
+}
+
+static bool is_late(const struct federation *f, const struct wanted_object *o, uint16_t to)
+{
+	uint64_t ttl_ns = f->ttl_ns[o->from][to];
+
+	return ttl_ns > 0 && f->now_ns - o->since_ns >= ttl_ns;
+}
+
+/* Take the next objects of a destination and split them by source and class. */
+static void dispatch_to(struct federation *f, uint16_t to)
+{
+	struct wanted_object o[FEDERATION_BATCH], group[FEDERATION_BATCH];
+	struct federation_site *s = &f->site[to];
+	size_t n = wanted_take(planner_wanted(f->planner, to), o, FEDERATION_BATCH);
+
+	for (size_t left = 0; left < n; left++) {
+		const struct wanted_object first = o[left];
+		size_t members = 0;
+
+		if (first.class == WANTED_CLASSES) /* taken with an earlier one */
+			continue;
+		for (size_t i = left; i < n; i++) {
+			if (o[i].class != first.class || o[i].from != first.from)
+				continue;
+			if (is_late(f, &o[i], to))
+				s->flow.expired++;
+			else
+				group[members++] = o[i];
+			o[i].class = WANTED_CLASSES;
+		}
+		if (members == 0)
+			continue;
+		if (f->site[first.from].open && f->ops->can_ship(f->ctx, first.from, to)) {
+			batch_begin(f, to, group, members);
+			continue;
+		}
+		for (size_t i = 0; i < members; i++)
+			again(f, &group[i], to, first.class);
+		wait_for(f, to);
+	}
+}
+
+void federation_dispatch(struct federation *f)
+{
+	struct federation_batch **p = &f->batches;
+	struct wanted_stats st;
+
+	while (*p != NULL) {
+		struct federation_batch *b = *p;
+
+		if (b->order == 0 && f->now_ns - b->since_ns >= FEDERATION_ANSWER_NS)
+			batch_abandon(f, p);
+		else
+			p = &b->next;
+	}
+	for (uint16_t to = 0; to < INDEX_SITES; to++) {
+		struct federation_site *s = &f->site[to];
+
+		if (!s->used || !s->open || f->now_ns < s->pause_until_ns)
+			continue;
+		wanted_stats_get(planner_wanted(f->planner, to), &st);
+		while (st.objects > 0 && s->batches < s->window && f->now_ns >= s->pause_until_ns) {
+			dispatch_to(f, to);
+			wanted_stats_get(planner_wanted(f->planner, to), &st);
+		}
+	}
+}

@@ -1,0 +1,183 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Two sites whose pools are followed by site masters: what is put at A appears at B without an order
+# by anybody, what B evicts stays away, and any process may be killed meanwhile.
+set -uo pipefail
+# shellcheck source=tests/e2e/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+lab_init site-replication
+LAB_CAP=400Mbit LAB_POOL_A=128M LAB_POOL_B=128M
+LAB_WAN=(--rate-gbps 0.4 --rtt-ms 40 --loss 0.01)
+lab_configure
+
+for s in a b; do
+	"$LAB_BIN/straitctl" pki issue "$LAB_DIR/pki" --role site-master --site $s --name site-$s \
+		>>"$LAB_DIR/log/pki.out" 2>&1 || die "no certificate for the site master of $s"
+	mkdir -p "$LAB_DIR/site-$s"
+	"$LAB_BIN/straitctl" pool create --pool "$LAB_SHM/spare-$s.pool" --size 4M
+	cat >"$LAB_DIR/site-$s.yaml" <<-YAML
+		site: $s
+		secret: $LAB_DIR/secret
+		state_dir: $LAB_DIR/site-$s
+		master: 127.0.0.1:$LAB_PORT_M
+		tls:
+		  ca: $LAB_DIR/pki/ca.pem
+		  cert: $LAB_DIR/pki/site-$s.pem
+		  key: $LAB_DIR/pki/site-$s.key
+		sources:
+		  - { name: pool-$s, pool: $LAB_SHM/$s.pool }
+		  - { name: spare-$s, pool: $LAB_SHM/spare-$s.pool }
+		tenants:
+		  - { name: default, socket: $LAB_DIR/run/exist-$s.sock }
+	YAML
+done
+head -c 32 /dev/urandom >"$LAB_DIR/secret"
+chmod 600 "$LAB_DIR/secret"
+sed -i '/^sites:/,$d' "$LAB_DIR/master.yaml"
+cat >>"$LAB_DIR/master.yaml" <<-YAML
+	secret: $LAB_DIR/secret
+	sites:
+	  - { name: a, label: eu }
+	  - { name: b, label: us }
+	policies:
+	  - { from: eu, to: us, class: normal, least: 1K }
+	  - { from: us, to: eu, allow: false }
+YAML
+
+site_start() {
+	spawn "site-$1" "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-$1.yaml"
+}
+repl() { ctl replication status -o json; }
+# view SITE: what the inter-dc master says of it.
+view() { py '__import__("json").dumps([s for s in r["sites"] if s["site"] == "'"$1"'"][0])' r="$(repl)"; }
+views_live() {
+	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
+		r="$(repl)")" = True ]
+}
+wait_views() { until_true 20 views_live || die "the views do not become live"; }
+counter() { py 'r["counters"]["'"$1"'"]' r="$(repl)"; }
+put() {
+	head -c "${3:-300000}" /dev/urandom >"$LAB_DIR/$2"
+	"$LAB_BIN/straitctl" put --pool "$1" "$2" "$LAB_DIR/$2" || die "put $2"
+}
+has() { "$LAB_BIN/straitctl" exist --pool "$1" "$2" >/dev/null 2>&1; }
+is_gone() { ! has "$1" "$2"; }
+arrives() { until_true "${2:-15}" has "$LAB_B" "$1"; }
+same() { cmp <("$LAB_BIN/straitctl" get --pool "$LAB_B" "$1") "$LAB_DIR/$1"; }
+exist() { "$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-$1.sock" "$2"; }
+# replicates NAME: a new object of that name comes to B as it is at A.
+replicates() {
+	put "$LAB_A" "$1"
+	check "$1: arrives at B by itself" arrives "$1" "${2:-15}"
+	check "$1: with the same bytes" same "$1"
+}
+# Nothing is on its way any more.
+is_quiet() {
+	[ "$(py 'sum(b["objects"] + b["flying"] for b in r["backlogs"])' r="$(repl)")" = 0 ]
+}
+
+lab_up
+site_start a
+site_start b
+wait_views
+
+# ---- what is put appears
+replicates first
+orders=$(py 'len(r)' r="$(ctl order list -o json)")
+check_py "it came by an order of the master's own" "$orders >= 1"
+check "the site master of B answers yes" until_true 5 exist b first
+check_py "locate names both sites" 'sorted(r[0]["sites"]) == ["a", "b"] and not r[0]["unknown"]' \
+	r="$(ctl locate first -o json)"
+check_py "policies are shown" '[p["allow"] for p in r if p["from"] == "a"] == [True]' \
+	r="$(ctl policy list -o json)"
+put "$LAB_A" tiny 100
+put "$LAB_B" native
+check "native: is seen at B" until_true 5 exist b native
+replicates second
+check "below the policy's size: stays" is_gone "$LAB_B" tiny
+check "the other way is not allowed" is_gone "$LAB_A" native
+check_py "filtered is counted" "$(counter filtered) >= 1"
+
+# ---- what goes stays away
+"$LAB_BIN/straitctl" remove --pool "$LAB_B" first || die "remove"
+says_no() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-$1.sock" "$2") == no* ]]; }
+check "B's view follows a removal" until_true 5 says_no b first
+replicates third
+check "what B removed is not brought again" is_gone "$LAB_B" first
+"$LAB_BIN/straitctl" remove --pool "$LAB_A" first
+put "$LAB_A" first
+replicates fourth
+check "not even when A stores it again" is_gone "$LAB_B" first
+ctl fetch --to b first >/dev/null || not_ok "fetch"
+check "but when somebody asks for it" arrives first
+
+# ---- evicted, and over a restart of the site master that has to remember
+for i in $(seq 1 18); do put "$LAB_B" "fill$i" 8000000; done
+check "second: evicted at B" until_true 5 is_gone "$LAB_B" second
+check "and B says so" until_true 5 says_no b second
+sleep 4 # the memory is saved every 3 s
+murder site-b
+site_start b
+wait_views
+"$LAB_BIN/straitctl" remove --pool "$LAB_A" second
+murder master
+master_start
+wait_ready master
+wait_edges
+wait_views
+put "$LAB_A" second
+replicates fifth
+check "evicted: not brought after the master and B's site master were killed" \
+	is_gone "$LAB_B" second
+check_py "declined by B itself" "$(counter declined) >= 1"
+
+# ---- each process in turn
+murder site-a
+is_stale() { [ "$(py 'not v["connected"] and v["state"] == "stale"' v="$(view "$1")")" = True ]; }
+check "killed site master: its view is stale" until_true 10 is_stale a
+site_start a
+wait_views
+replicates sixth
+murder edge-b
+edge_start b
+wait_ready edge-b
+wait_edges
+replicates seventh 40
+murder edge-a
+edge_start a
+wait_ready edge-a
+wait_edges
+replicates eighth 40
+
+# ---- a source that goes and comes back, with what it held and what came meanwhile
+put "$LAB_SHM/spare-a.pool" spare 5000
+state_of_spare() { py '[s["state"] for s in v if s["name"] == "spare-a"][0]' v="$(ctl source list -o json)"; }
+is_down_at_a() { [ "$(state_of_spare)" = down ]; }
+says_unknown() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-a.sock" "$1") == unknown* ]]; }
+mv "$LAB_SHM/spare-a.pool" "$LAB_SHM/away"
+check "source gone: said so" until_true 10 is_down_at_a
+check_py "source gone: the site is not ready" 'not v["ready"]' v="$(view a)"
+check_py "source gone: locate does not know A" '"a" in r[0]["unknown"]' \
+	r="$(ctl locate eighth -o json)"
+check "source gone: A's site master says unknown" says_unknown eighth
+put "$LAB_SHM/away" spare2 5000
+mv "$LAB_SHM/away" "$LAB_SHM/spare-a.pool"
+check "source back: live again" until_true 10 views_live
+check "source back: its objects are there" exist a spare
+check "source back: and what came meanwhile" exist a spare2
+replicates ninth
+
+# ---- history needs to be asked for
+murder site-a
+put "$LAB_A" older
+site_start a
+wait_views
+replicates tenth
+check "stored while nobody looked: history" is_gone "$LAB_B" older
+ctl backfill a >/dev/null || not_ok "backfill"
+check "until a backfill" arrives older
+check "it becomes quiet" until_true 10 is_quiet
+check_py "nothing was quarantined" "$(counter quarantined) == 0"
+finish
