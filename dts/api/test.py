@@ -33,7 +33,7 @@ def verify_else_skip(condition: bool, skip_reason: str) -> None:
 
 def log(message: str) -> None:
     """To the terminal and the log files."""
-    get_logger().info("      %s", message)
+    get_logger().info("      %s: %s", get_ctx().suite, message)
 
 
 def log_debug(message: str) -> None:

@@ -22,7 +22,9 @@ class Settings:
     test_suites: list[str] = field(default_factory=list)
     re_run: int = 0
     seed: int | None = None
+    jobs: int = 1
     perf: bool = False
+    long: bool = False
     verbose: bool = False
     list_cases: bool = False
 
@@ -60,15 +62,21 @@ def parse_settings(argv: list[str]) -> Settings:
     parser.add_argument(
         "--seed", type=int, default=int(env_seed) if env_seed else None,
         help="of everything random; printed at the start [DTS_SEED]")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", default=int(os.environ.get("DTS_JOBS", "3")),
+        help="so many suites at a time, each on a testbed of its own; 3 unless told [DTS_JOBS]")
+    flag("long", "run cases of a minute and more too")
     flag("perf", "run performance cases too")
     flag("verbose", "debug messages on the terminal")
     parser.add_argument("--list", action="store_true", help="list suites and cases, run none")
     args = parser.parse_args(argv)
     if args.re_run < 0:
         parser.error("--re-run must not be negative")
+    if args.jobs < 1:
+        parser.error("--jobs must be 1 at least")
     return Settings(
         nodes_config=args.nodes_config_file, test_run_config=args.test_run_config_file,
         tests_config=args.tests_config_file, output_dir=args.output_dir.resolve(),
         build_dir=args.build_dir.resolve(), test_suites=args.test_suite or env_suites,
-        re_run=args.re_run, seed=args.seed, perf=args.perf, verbose=args.verbose,
-        list_cases=args.list)
+        re_run=args.re_run, seed=args.seed, jobs=args.jobs, perf=args.perf,
+        long=args.long, verbose=args.verbose, list_cases=args.list)

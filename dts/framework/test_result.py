@@ -35,7 +35,7 @@ class TestRunResult:
     sut_session_info: dict[str, str] = field(default_factory=dict)
     ports: list[dict[str, Any]] = field(default_factory=list)
     test_suites: dict[str, dict[str, CaseResult]] = field(default_factory=dict)
-    errors: list[BaseException] = field(default_factory=list)
+    errors: list[tuple[str, int]] = field(default_factory=list)  # text, severity
 
     def add(self, suite: str, case: str, result: Result, reason: str = "") -> None:
         """Record a case; the last word on it counts."""
@@ -43,7 +43,19 @@ class TestRunResult:
 
     def add_error(self, error: BaseException) -> None:
         """Record what goes into execution_errors and the exit code."""
-        self.errors.append(error)
+        severity = error.severity if isinstance(error, DTSError) else ErrorSeverity.GENERIC_ERR
+        self.errors.append((f"{type(error).__name__}: {error}", int(severity)))
+
+    def merge(self, other: "TestRunResult") -> None:
+        """Add what became of other suites."""
+        for suite, cases in other.test_suites.items():
+            self.test_suites.setdefault(suite, {}).update(cases)
+        self.errors += other.errors
+
+    def sort(self, suites: list[str]) -> None:
+        """Suites in this order: they end in any."""
+        known = {name: self.test_suites[name] for name in suites if name in self.test_suites}
+        self.test_suites = known | self.test_suites
 
     def count(self) -> Counter[Result]:
         """How many cases ended how."""
@@ -59,9 +71,7 @@ class TestRunResult:
 
     def exit_code(self) -> int:
         """The highest severity of all errors."""
-        severities = [e.severity if isinstance(e, DTSError) else ErrorSeverity.GENERIC_ERR
-                      for e in self.errors]
-        return int(max(severities, default=ErrorSeverity.NO_ERR))
+        return max((severity for _, severity in self.errors), default=int(ErrorSeverity.NO_ERR))
 
     def to_dict(self) -> dict[str, Any]:
         """The value of results.json."""
@@ -73,7 +83,7 @@ class TestRunResult:
                         | ({"reason": case.reason} if case.reason else {})
                         for name, case in cases.items()}
                 for suite, cases in self.test_suites.items()},
-            "execution_errors": [f"{type(e).__name__}: {e}" for e in self.errors],
+            "execution_errors": [text for text, _ in self.errors],
             "summary": self.summary(),
         }
 

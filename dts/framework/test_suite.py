@@ -18,10 +18,11 @@ Method = TypeVar("Method", bound=Callable[..., None])
 
 
 class TestCaseType(Enum):
-    """Functional cases always run, performance cases when asked for."""
+    """Functional cases always run, performance cases and long ones when asked for."""
 
     FUNCTIONAL = "func"
     PERFORMANCE = "perf"
+    LONG = "long"
 
 
 def _mark(method: Method, kind: TestCaseType) -> Method:
@@ -39,6 +40,11 @@ def perf_test(method: Method) -> Method:
     return _mark(method, TestCaseType.PERFORMANCE)
 
 
+def long_test(method: Method) -> Method:
+    """A functional case that takes a minute or more: runs with --long, or by its name."""
+    return _mark(method, TestCaseType.LONG)
+
+
 @dataclass
 class BaseConfig:
     """What tests_config.yaml may set for a suite; suites derive a `Config` from it."""
@@ -47,7 +53,8 @@ class BaseConfig:
 class TestSuite:
     """Hooks do nothing unless a suite says what."""
 
-    is_blocking: ClassVar[bool] = False
+    is_blocking: ClassVar[bool] = False  # when it fails nothing else runs
+    is_alone: ClassVar[bool] = False  # looks at times: nothing else runs meanwhile
     Config: ClassVar[type[BaseConfig]] = BaseConfig
     config: Any
 
@@ -73,8 +80,12 @@ class SuiteSpec:
     """A suite that was found, and those of its cases that were chosen."""
 
     name: str
-    cls: type[TestSuite]
     cases: list[str]
+
+    @property
+    def cls(self) -> type[TestSuite]:
+        """Its class; not kept, as specs go to other processes."""
+        return load_suite(self.name)
 
 
 def cases_of(cls: type[TestSuite]) -> dict[str, TestCaseType]:
@@ -96,9 +107,11 @@ def load_suite(name: str) -> type[TestSuite]:
     return found[0]
 
 
-def select(entries: Iterable[str], func: bool, perf: bool) -> list[SuiteSpec]:
+def select(entries: Iterable[str], func: bool, perf: bool,
+           long: bool = False) -> list[SuiteSpec]:
     """Suites and cases from entries `suite case case`; without cases all of the wanted types."""
-    kinds = {TestCaseType.FUNCTIONAL: func, TestCaseType.PERFORMANCE: perf}
+    kinds = {TestCaseType.FUNCTIONAL: func, TestCaseType.PERFORMANCE: perf,
+             TestCaseType.LONG: long}
     out = []
     for entry in entries:
         name, *wanted = entry.split()
@@ -107,5 +120,5 @@ def select(entries: Iterable[str], func: bool, perf: bool) -> list[SuiteSpec]:
         for case in wanted:
             if case not in cases:
                 raise ConfigurationError(f"suite {name} has no case '{case}'")
-        out.append(SuiteSpec(name, cls, wanted or [c for c, kind in cases.items() if kinds[kind]]))
+        out.append(SuiteSpec(name, wanted or [c for c, kind in cases.items() if kinds[kind]]))
     return out

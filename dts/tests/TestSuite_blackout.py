@@ -35,6 +35,8 @@ class TestBlackout(TestSuite):
     """Cases: one_second_both_ways, reports_do_not_come_back, data_does_not_arrive,
     dead_from_the_start."""
 
+    is_alone = True
+
     def set_up_suite(self) -> None:
         """Start a master, both edges, and a line of 20 ms round trip between them."""
         ctx = get_ctx()

@@ -22,6 +22,8 @@ class TestPerformance(TestSuite):
     """Cases: goodput_of_large_objects, goodput_of_small_objects, efficiency_of_a_lossy_line,
     urgent_object_latency, echo_latency."""
 
+    is_alone = True
+
     def set_up_suite(self) -> None:
         """Start a master and both edges, capped at 400 Mbit/s; a session between them."""
         ctx = get_ctx()

@@ -18,8 +18,15 @@ from framework.logger import get_logger
 PREFIX = "strait-dts-"
 # The last commands of the testbed, for the log of a case that fails.
 HISTORY: deque[str] = deque(maxlen=10)
+_run_name = ""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def set_run_name(name: str) -> None:
+    """What namespaces of this process are called by: the harness's pid, and the worker."""
+    global _run_name  # noqa: PLW0603
+    _run_name = name
 
 
 def _die_with(parent: int) -> None:
@@ -61,11 +68,11 @@ def remove_stale(shm: Path) -> None:
 
 
 class NetnsSession:
-    """One namespace, strait-dts-<pid>-<name>; processes started in it are ended with it."""
+    """A namespace, strait-dts-<pid>-<worker>-<name>; what is started in it is ended with it."""
 
     def __init__(self, name: str) -> None:
         """Create the namespace."""
-        self.netns = f"{PREFIX}{os.getpid()}-{name}"
+        self.netns = f"{PREFIX}{_run_name or os.getpid()}-{name}"
         self._processes: list[subprocess.Popen[bytes]] = []
         run("ip", "netns", "add", self.netns)
         try:
