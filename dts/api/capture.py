@@ -8,9 +8,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from scapy.utils import RawPcapNgReader
+
 from api.strait import Edge
+from api.timing import is_data_path
 from framework.context import get_ctx
 from framework.exception import ApplianceError
+from framework.testbed_model.traffic_generator.scapy import CapturedPacket
 
 
 def debug_config(node: str, key_log: bool = False) -> dict[str, str]:
@@ -54,3 +58,17 @@ def capture_stop(edge: Edge) -> dict[str, Any]:
 def capture_status(edge: Edge) -> dict[str, Any]:
     """The status."""
     return _checked(edge, "status")
+
+
+def read_sent(path: Path, edge: Edge) -> list[CapturedPacket]:
+    """Datagrams of the data path that the edge sent, with the times of its own clock: the one its
+    pacer goes by."""
+    out = []
+    source = bytes.fromhex(edge.mac.replace(":", ""))
+    reader = RawPcapNgReader(str(path))
+    for data, meta in reader:
+        time = (meta.tshigh << 32 | meta.tslow) / meta.tsresol
+        if data[6:12] == source and is_data_path(data):
+            out.append(CapturedPacket(edge.tg_port.name, time, data, meta.wirelen))
+    reader.close()
+    return out

@@ -27,6 +27,11 @@ def is_data_path(frame: bytes) -> bool:
             and int.from_bytes(frame[34:36], "big") == DATA_PORT)
 
 
+def number_of(packet: CapturedPacket) -> bytes:
+    """What no two packets share: session id and packet number, as they are in the header."""
+    return packet.data[46:58]
+
+
 def line_bytes(packet: CapturedPacket) -> int:
     """What it took of the line."""
     return max(packet.size, 60) + ETHERNET_EXTRA
