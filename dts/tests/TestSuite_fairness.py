@@ -2,15 +2,15 @@
 """Two edges that send to one through one bottleneck.
 
 Either the caps, which are the master's to give, add up to the line: then each sends at its cap. Or
-they do not: then `bulk` transfers find their shares by queueing delay, without filling the queue.
-(Transfers of other classes do not give way to a queue that stays when they send less; for them
-there are caps.) The generator sees what each sends."""
+they add up to more: then the senders find their shares by queueing delay. The generator sees what
+each sends. A run in which the emulator was late is void and measured again; so many of them in a
+row are a failure."""
 from contextlib import ExitStack
 from typing import Any
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.strait import Edge, Master, moved, poll_until
-from api.test import log, log_debug, skip, verify
+from api.test import fail, log, log_debug, verify
 from api.timing import KEEP_BYTES, line_bytes, sent_by
 from api.transfer import move, order_state, put_objects, submit, verify_objects, wait_done
 from api.wan import Wan
@@ -32,7 +32,9 @@ def rate_between(packets: list[CapturedPacket], start: float, end: float) -> flo
 @requires_link_topology(LinkTopology.THREE_LINKS)
 class TestFairness(TestSuite):
     """Cases: caps_add_up_to_the_line, two_bulk_flows_start_together,
-    late_bulk_flow_gets_a_share."""
+    late_bulk_flow_gets_a_share, two_normal_flows_start_together."""
+
+    is_alone = True
 
     def set_up_suite(self) -> None:
         """Start the master; edges come with each case, as caps are theirs."""
@@ -52,9 +54,8 @@ class TestFairness(TestSuite):
                 break
             log(f"void: the emulator was late {stats['overruns']} times")
         else:
-            skip(f"the emulator does not keep up on this machine, {ATTEMPTS} times in a row")
-        # Those that give way to a queue leave some of the line to keep it short.
-        self._judge(flows, jain, 0.7 if priority == "bulk" else 0.85)
+            fail(f"the emulator does not keep up on this machine, {ATTEMPTS} times in a row")
+        self._judge(flows, jain, 0.85)
         verify(share <= lost, f"{share:.1%} of the packets were lost to the queue")
 
     def _attempt(self, cap: str, priority: str, megabytes: int,
@@ -128,10 +129,10 @@ class TestFairness(TestSuite):
         Steps:
             As before with bulk orders of 8 MB and caps of 40 Mbit/s.
         Verify:
-            As before, but the index is at least 0.85, they use 70 % of the line, and 5 % may be
-            lost, while each finds out that it is not alone.
+            As before, but the index is at least 0.9, and 5 % may be lost, while each finds out
+            that it is not alone.
         """
-        self._run("40Mbit", "bulk", 8, 0, 0.85, 0.05)
+        self._run("40Mbit", "bulk", 8, 0, 0.9, 0.05)
 
     @func_test
     def late_bulk_flow_gets_a_share(self) -> None:
@@ -140,7 +141,17 @@ class TestFairness(TestSuite):
         Steps:
             As before, the second half a second later.
         Verify:
-            As before, from half a second after the second one's first packet, but the index is at
-            least 0.8: it takes what stands in the queue for part of the way, and so asks for less.
+            As before, from half a second after the second one's first packet.
         """
-        self._run("40Mbit", "bulk", 8, 0.5, 0.8, 0.05)
+        self._run("40Mbit", "bulk", 8, 0.5, 0.9, 0.05)
+
+    @func_test
+    def two_normal_flows_start_together(self) -> None:
+        """Caps of more than half the line each: what nobody should configure, and somebody will.
+
+        Steps:
+            Two edges with a cap of 30 Mbit/s each send 8 MB as normal orders, both at once.
+        Verify:
+            As before: the index is at least 0.9, they use 85 % of the line, and 5 % may be lost.
+        """
+        self._run("30Mbit", "normal", 8, 0, 0.9, 0.05)
