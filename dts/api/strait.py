@@ -52,11 +52,13 @@ def is_drop(name: str) -> bool:
 
 def poll_until(seconds: float, condition: Callable[[], bool]) -> bool:
     """Does the condition come true in time?"""
-    end = time.monotonic() + seconds
+    start = time.monotonic()
     while not condition():
-        if time.monotonic() > end:
+        waited = time.monotonic() - start
+        if waited > seconds:
             return False
-        time.sleep(0.01)
+        # Many conditions start a process each time: the longer it takes the less often.
+        time.sleep(min(max(0.01, waited / 8), 0.1, max(seconds - waited, 0.001)))
     return True
 
 
@@ -260,17 +262,21 @@ class Edge(_Program):
             raise ApplianceError(f"{self.name} died")
         return self._counters()
 
-    def settled_counters(self, seconds: float = 5) -> Counters:
-        """Counters that two reports in a row agree on, as far as packets go."""
+    def settled_counters(self, seconds: float = 5, silent: bool = False) -> Counters:
+        """Counters that two reports in a row agree on, as far as packets received go; silent:
+        also those sent, so that no announcement is counted in one place and not in the other."""
         last = self.counters()
+        names = ["port_rx_packets"]
+        if silent:
+            names += ["port_tx_packets", "port_tx_bytes", "port_arp_requests", "port_nd_requests"]
 
         def settled() -> bool:
             nonlocal last
             time.sleep(2 * REPORT_INTERVAL)
             before, last = last, self.counters()
-            return before["port_rx_packets"] == last["port_rx_packets"]
+            return all(before[name] == last[name] for name in names)
         if not poll_until(seconds, settled):
-            raise ApplianceError(f"{self.name} keeps receiving")
+            raise ApplianceError(f"{self.name} keeps receiving or sending")
         return last
 
     def wait_counter(self, name: str, value: int, seconds: float = 5) -> Counters:

@@ -26,7 +26,7 @@ from api.wire import (
     packet,
     put_object,
 )
-from framework.test_suite import BaseConfig, TestSuite, func_test, perf_test
+from framework.test_suite import BaseConfig, TestSuite, func_test, long_test, perf_test
 
 STEP = 2048
 LAST_TRANSFER = (1 << 32) - 1
@@ -37,13 +37,15 @@ CLOCK_END = 1 << 52
 class TestNumberWraps(TestSuite):
     """Cases: a_transfer_across_a_generation, generations_one_by_one, numbers_far_ahead,
     last_number_of_a_generation, transfer_ids_by_steps, transfer_ids_far_below, largest_sizes,
-    receive_clock_at_its_end, transfer_ids_upwards."""
+    receive_clock_at_its_end, transfer_ids_upwards, transfer_ids_to_the_last,
+    edge_changes_keys_by_itself."""
 
     @dataclass
     class Config(BaseConfig):
-        """How long transfer_ids_upwards may climb."""
+        """How long transfer_ids_upwards may climb, and transfer_ids_to_the_last."""
 
         climb_seconds: float = 3.0
+        climb_to_the_end_seconds: float = 600.0
 
     config: Config
 
@@ -301,14 +303,12 @@ class TestNumberWraps(TestSuite):
 
     @perf_test
     def transfer_ids_upwards(self) -> None:
-        """Ids in steps of 2048, up to the last one if there is time (climb_seconds; a minute).
+        """Ids in steps of 2048, as far up as there is time (climb_seconds).
 
         Steps:
-            OPEN and CLOSE a transfer for each step; send an object with the next id; if the last
-            id was reached use it, then start again at 1.
+            OPEN and CLOSE a transfer for each step; send an object with the next id.
         Verify:
-            They are answered, the object arrives, no drop counter moves but rx_frame after a loss;
-            after the last id 1 counts as closed. The rate is written as performance JSON.
+            They are answered, the object arrives. The rate is written as performance JSON.
         """
         started = time.monotonic()
         at, count = self._climb(self.config.climb_seconds)
@@ -317,11 +317,47 @@ class TestNumberWraps(TestSuite):
                                 "transfers_per_second": round(count / seconds)})
         verify(count > 1000, f"{count} transfers were answered in {seconds:.1f} s")
         self._send()
-        if at + 48 * STEP < LAST_TRANSFER:
-            return
+
+    @long_test
+    def transfer_ids_to_the_last(self) -> None:
+        """Ids in steps of 2048 up to 2^32 - 1; a minute or two.
+
+        Steps:
+            OPEN and CLOSE a transfer for each step; send objects with the last ids and the last
+            one; then a symbol of transfer 1 again.
+        Verify:
+            The objects arrive; after the last id 1 counts as closed: rx_transfer counts its
+            symbol, and no other drop counter moves.
+        """
+        at, _ = self._climb(self.config.climb_to_the_end_seconds)
+        verify(at + 48 * STEP >= LAST_TRANSFER, f"only up to {at} in time")
         while self._session.next_transfer + STEP < LAST_TRANSFER:
             self._send(100, transfer=self._session.next_transfer + STEP - 1)
         self._send(transfer=LAST_TRANSFER)
         with counted(self._edge, self._peer, "after the last id", rx_transfer=1):
             out = self._session.transfer([self._item(1000)], transfer=1)
             self._session.send_symbol(out, OBJECTS, 0, 0)
+
+    @long_test
+    def edge_changes_keys_by_itself(self) -> None:
+        """A minute in a session: the edge enters the next generation.
+
+        Steps:
+            Let a session live for 65 s with a PING every second, which makes the edge send; then
+            send an object.
+        Verify:
+            The edge's packets come in generation 0 until 55 s have passed and in 1 at the end,
+            under its keys, numbers starting at 2^23; the object arrives; no drop counter moves.
+        """
+        session = self._session
+        with counted(self._edge, self._peer, "rekey"):
+            start = time.monotonic()
+            early = 0
+            while time.monotonic() < start + 65:
+                session.control(frames.Ping())
+                self._peer.rest(1)
+                if time.monotonic() < start + 55:
+                    early = session.rx_generation
+            verify(early == 0, f"generation {early} before its time")
+            verify(session.rx_generation == 1, f"generation {session.rx_generation} after 65 s")
+            self._send()

@@ -296,7 +296,13 @@ class TestPeerTransfer(TestSuite):
         old = self._session
         old.auto = False
         with counted(self._edge, self._peer, "reset", port_drop_no_session=1):
+            log = get_ctx().suite_dir / self._edge.name / "err"
+            resets = log.read_text("utf-8").count("reset by the peer")
             self._peer.reset(old)
+            ended = self._peer.until(
+                lambda: log.read_text("utf-8").count("reset by the peer") > resets, 5)
+            verify(ended, "the edge did not end the session")
+            # Its worker hears of it a moment later.
             self._peer.rest(0.1)
             old.control()
         self._session = self._peer.open()

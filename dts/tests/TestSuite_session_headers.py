@@ -27,6 +27,8 @@ from framework.test_suite import TestSuite, func_test
 # Packet numbers of the session stay far below it, so generation 0 is the newest.
 GENERATION_SHIFT = 23
 CONTROL = 3
+# The edges change keys every minute.
+FRESH_SECONDS = 30
 
 
 def flip(payload: bytes, bit: int) -> bytes:
@@ -51,13 +53,23 @@ class TestSessionHeaders(TestSuite):
         peer = ctx.config.test_run.peer_node
         self._peer = self._stack.enter_context(Edge(self._master, peer))
         self._moves = 0
-        self._control: list[bytes] = []
-        self._move_object()
-        self._keep_control()
+        self._renew()
 
     def tear_down_suite(self) -> None:
         """End all three."""
         self._stack.close()
+
+    def set_up_test_case(self) -> None:
+        """Packets that were kept must be of a generation that is held."""
+        if time.monotonic() > self._kept + FRESH_SECONDS:
+            self._renew()
+
+    def _renew(self) -> None:
+        get_ctx().tg.flush()
+        self._control: list[bytes] = []
+        self._kept = time.monotonic()
+        self._move_object()
+        self._keep_control()
 
     def _move_object(self) -> None:
         ctx = get_ctx()
