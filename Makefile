@@ -188,7 +188,7 @@ dts: ## packet by packet against real edges, as root (DTS_ARGS="--test-suite smo
 	$(submake) all
 	$(submake) dts-lint
 	$(Q)cd dts && BUILD=$(abspath $(BUILD)) /usr/bin/python3 -B -m unittest -q tests_unit.test_harness \
-		$(if $(DTS_ARGS),,tests_unit.test_cleanup)
+		$(if $(findstring --test-suite,$(DTS_ARGS)),,tests_unit.test_cleanup)
 	$(Q)/usr/bin/python3 dts/main.py --build-dir $(BUILD) --output-dir $(BUILD)/dts $(DTS_ARGS)
 
 dts-lint: ## ruff, mypy and docstrings of the packet harness; the two come from PyPI
@@ -197,7 +197,8 @@ dts-lint: ## ruff, mypy and docstrings of the packet harness; the two come from 
 
 dts-mutants: ## break the wire format in a copy of the tree: a case of make dts must notice (root)
 	$(Q)tools/dev/deps.sh build dts
-	$(Q)dts/tools/mutants.sh $(T)
+	$(submake) all
+	$(Q)BUILD=$(BUILD) dts/tools/mutants.sh $(T)
 
 # clang's libFuzzer, in a build of its own.
 FUZZ_SECONDS ?= 10
@@ -233,6 +234,7 @@ install: all ## DESTDIR and prefix as usual
 	ln -sf $(notdir $(LIBSTRAIT)) $(DESTDIR)$(libdir)/libstrait.so
 	sed -e 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@version@|$(VERSION)|' \
 		tools/dev/strait.pc.in > $(DESTDIR)$(libdir)/pkgconfig/strait.pc
+	install -m 644 -D tools/wireshark/strait.lua $(DESTDIR)$(libdir)/wireshark/plugins/strait.lua
 	for page in $(wildcard doc/man/*.[1-8]); do install -m 644 -D $$page \
 		$(DESTDIR)$(prefix)/share/man/man$${page##*.}/$${page##*/} || exit 1; done
 

@@ -5,7 +5,8 @@
 --   tshark -X lua_script:tools/wireshark/strait.lua -r capture.pcapng
 --   tshark -X lua_script:.. -o strait.key_log:/path/of/keys -O strait -r capture.pcapng
 --
--- or copy it into Wireshark's plugin directory. The clear header is always dissected. With the key
+-- or without -X when it is in Wireshark's plugin directory, where the Debian package strait-tools puts
+-- it, as does `make install` with the prefix and libdir of Wireshark; or copy it there. The clear header is always dissected. With the key
 -- log of an edge (debug.key_log) packets are opened, their tags checked, and control frames
 -- dissected; a packet whose tag does not hold says so. Captures come from `straitctl capture`,
 -- tcpdump, or anything else; ports other than 4790 by "Decode As" (-d udp.port==N,strait).
