@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/log/reader.h"
 
+#include "control/log/feed.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -98,6 +100,10 @@ static int sums_input(struct reader *r, const struct log_frame *f)
 	return 0;
 }
 
+/*
+ * Nothing more was there when this left: a progress record, the end of a snapshot, or events that
+ * do not fill a frame. Where the stream goes on proves nothing yet, much may be behind it.
+ */
 static void current(struct reader *r, uint64_t now_ns)
 {
 	if (r->replica.state != REPLICA_LIVE)
@@ -130,9 +136,7 @@ int reader_input(struct reader *r, const uint8_t *buf, size_t len, uint64_t now_
 		r->retry_ns = now_ns + (f.seq < BACKOFF_MOST_NS ? f.seq : BACKOFF_MOST_NS);
 		return -EBUSY;
 	case LOG_FRAME_RESUMED:
-		ret = replica_resumed(&r->replica, f.epoch, f.seq);
-		current(r, now_ns);
-		return ret;
+		return replica_resumed(&r->replica, f.epoch, f.seq);
 	case LOG_FRAME_SNAPSHOT:
 		replica_snapshot_begin(&r->replica, f.epoch, f.seq);
 		r->compared_ns = now_ns;
@@ -141,7 +145,7 @@ int reader_input(struct reader *r, const uint8_t *buf, size_t len, uint64_t now_
 		ret = records_decode(r, &f);
 		if (ret == 0)
 			ret = replica_events(&r->replica, f.epoch, f.seq, r->records, f.n);
-		if (ret == 0)
+		if (ret == 0 && f.n < FEED_EVENTS)
 			current(r, now_ns);
 		return ret;
 	case LOG_FRAME_BUCKETS:
