@@ -26,7 +26,9 @@ HEADER = ["strait.version", "strait.type", "strait.queue", "strait.flags", "stra
           "strait.block"]
 DATA, MANIFEST, CONTROL = "1", "2", "3"
 OBJECT_BYTES, OBJECTS = 20000, 3
-CAP = "10Mbit"
+# Blocks of their own, which at this cap come 70 ms after each other.
+LARGE_OBJECTS, LARGE_BYTES = 4, 200000
+CAP = "20Mbit"
 
 
 def header_of(payload: bytes) -> list[str]:
@@ -41,12 +43,11 @@ def header_of(payload: bytes) -> list[str]:
 @requires_link_topology(LinkTopology.TWO_LINKS)
 class TestDissector(TestSuite):
     """Cases: clear_header, without_keys_nothing_opens, packets_open_with_the_key_log,
-    frames_of_a_transfer, symbols_are_the_object, wrong_keys_are_told, vectors_open,
+    frames_of_a_transfer, object_acks, symbols_are_the_object, wrong_keys_are_told, vectors_open,
     short_and_unknown_packets, key_log_is_private_and_announced."""
 
     def set_up_suite(self) -> None:
-        """Capture a transfer of small objects at an edge that logs its keys. They take 48 ms at
-        this cap, longer than a report's interval: then an OBJECT comes that CLOSE cannot answer."""
+        """Capture a transfer of small objects at an edge that logs its keys, then one of large."""
         ctx = get_ctx()
         self._stack = ExitStack()
         master = self._stack.enter_context(Master())
@@ -56,6 +57,9 @@ class TestDissector(TestSuite):
         self._capture = capture_start(self._edge, "transfer.pcapng")
         self._batch: Batch = put_objects(self._edge, OBJECTS, OBJECT_BYTES)
         move(master, self._batch, self._edge, peer)
+        capture_stop(self._edge)
+        self._large = capture_start(self._edge, "large.pcapng")
+        move(master, put_objects(self._edge, LARGE_OBJECTS, LARGE_BYTES), self._edge, peer)
         capture_stop(self._edge)
         self._keys = self._edge.key_log
 
@@ -130,8 +134,8 @@ class TestDissector(TestSuite):
             Dissect the capture with the key log; look at OPEN, REPORT, OBJECT, CLOSE.
         Verify:
             OPEN has the objects' number, stream bytes and symbol size; OBJECT says COMMITTED for
-            each; reports speak of packets that were sent; OPEN_ACK, OBJECT_ACK, CLOSE,
-            CLOSE_ACK, CHALLENGE and RESPONSE are there; no frame is malformed.
+            each; reports speak of packets that were sent; OPEN_ACK, CLOSE, CLOSE_ACK, CHALLENGE
+            and RESPONSE are there; no frame is malformed.
         """
         opens = self._opened("strait.open.objects", "strait.open.stream_bytes",
                              "strait.open.symbol_bytes", where="strait.frame == 1")
@@ -152,8 +156,26 @@ class TestDissector(TestSuite):
         for p in reports:
             verify(int(p["strait.report.base"][0]) in numbers, "a report of unsent packets")
         kinds = {k for p in self._opened("strait.frame") for k in p["strait.frame"]}
-        verify({"1", "2", "3", "7", "8", "10", "11", "12", "13"} <= kinds, f"frames seen: {kinds}")
+        verify({"1", "2", "3", "7", "10", "11", "12", "13"} <= kinds, f"frames seen: {kinds}")
         verify(not self._opened(where="strait.malformed"), "malformed frames")
+
+    @func_test
+    def object_acks(self) -> None:
+        """OBJECT in the middle of a transfer is answered by OBJECT_ACK. (CLOSE answers the last.)
+
+        Steps:
+            Dissect a capture of a transfer whose objects end 70 ms after each other.
+        Verify:
+            There are OBJECT_ACK frames, only from the sender, whose positions never fall, at
+            least one before the last object and none beyond it.
+        """
+        acks = dissect(self._large, ["ip.src", "strait.object.next"],
+                       "strait.object.next", self._keys)
+        verify({p["ip.src"][0] for p in acks} == {self._edge.ip}, f"{len(acks)} OBJECT_ACK")
+        positions = [int(n) for p in acks for n in p["strait.object.next"]]
+        verify(positions == sorted(positions), f"positions {positions}")
+        verify(0 < positions[0] < LARGE_OBJECTS and positions[-1] <= LARGE_OBJECTS,
+               f"positions {positions} of {LARGE_OBJECTS} objects")
 
     @func_test
     def symbols_are_the_object(self) -> None:
