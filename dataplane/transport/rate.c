@@ -1,25 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/transport/rate.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
 	START_BPS = 50000000, /* without a cap */
 	FLOOR_BPS = 1000000,
+	FAR_CAP = 8, /* times what was ever delivered: as good as none */
 	BASE_WINDOW_S = 10,
 	CEILING_S = 10,      /* what a test of the loss found holds so long */
 	TEST_AFTER_MS = 200, /* bursts are shorter */
 	TEST_AGAIN_S = 20,   /* after a test that found the path guilty */
 	TEST_REPORTS = 2,    /* of a rate not proven */
 	PROVEN_S = 60,
+	IDLE_MS = 200, /* and some round trips: the base is learned anew */
+	TRIAL_RTTS = 6,
+	LOOK_MS = 1500, /* a foreign queue that stays as it is so long may be the path's delay */
+	CROWD_MS = 500,
+	CROWD_S = 60,
 	BASE_WINDOW_YIELD_S = 60, /* while bulk gives way: the queue it sees is somebody else's */
 };
 
-#define TEST_SHARE   0.08  /* loss beyond this is tested */
-#define TEST_REST    0.015 /* what may be left of it without another test */
-#define URGENT_SHARE 0.96  /* of its rate that urgent keeps beside others */
-#define NS_PER_S     UINT64_C(1000000000)
-#define NS_PER_MS    UINT64_C(1000000)
+#define TEST_SHARE    0.08  /* loss beyond this is tested */
+#define TEST_REST     0.015 /* what may be left of it without another test */
+#define MOST_SHARE    0.8   /* of a round trip is the most queue that anybody accepts */
+#define URGENT_LEAST  0.25  /* of its cap, for one that comes late */
+#define URGENT_SHARE  0.96  /* of its rate that urgent keeps beside others */
+#define REFERENCE_BPS UINT64_C(3000000000)
+#define NS_PER_S      UINT64_C(1000000000)
+#define NS_PER_MS     UINT64_C(1000000)
 
 void rate_init(struct rate *r, uint64_t cap_bps)
 {
@@ -63,6 +73,12 @@ static void rebase(struct rate *r, int64_t base_ns)
 	r->step = r->lowered = false;
 }
 
+/* A queue that is full is flat as well, but loses. */
+static bool overflows(const struct rate *r, uint64_t bytes, uint64_t lost)
+{
+	return (double)lost > (0.02 + 1.5 * r->loss) * (double)(bytes + lost);
+}
+
 /* A jump of the delay that stays flat for a round trip is another path. */
 static void step_watch(struct rate *r, const struct rate_report *p, int64_t owd, int64_t elapsed)
 {
@@ -72,17 +88,21 @@ static void step_watch(struct rate *r, const struct rate_report *p, int64_t owd,
 		r->step = true;
 		r->step_min_ns = r->step_max_ns = owd;
 		r->step_end_ns = p->now_ns + p->min_rtt_ns + 4 * NS_PER_MS;
+		r->step_bytes = r->step_lost = 0;
 		return;
 	}
 	if (!r->step)
 		return;
+	r->step_bytes += p->bytes;
+	r->step_lost += p->lost;
 	r->step_min_ns = owd < r->step_min_ns ? owd : r->step_min_ns;
 	r->step_max_ns = owd > r->step_max_ns ? owd : r->step_max_ns;
 	if (p->now_ns < r->step_end_ns)
 		return;
 	r->step = false;
 	jump = r->step_min_ns - r->base_ns;
-	if (r->step_max_ns - r->step_min_ns < jump / 4 + (int64_t)NS_PER_MS / 2)
+	if (r->step_max_ns - r->step_min_ns < jump / 4 + (int64_t)NS_PER_MS / 2 &&
+		!overflows(r, r->step_bytes, r->step_lost))
 		rebase(r, r->step_min_ns);
 }
 
@@ -103,6 +123,38 @@ static uint64_t queue_of(const struct rate *r, const struct rate_report *p)
 	return least > r->base_ns ? (uint64_t)(least - r->base_ns) : 0;
 }
 
+/* The delay may be a longer path's or somebody's queue: go on as if it were the path's, and see. */
+static void trial_begin(struct rate *r, const struct rate_report *p, int64_t base_ns)
+{
+	if (!r->trial)
+		r->trial_base_ns = r->base_ns;
+	r->trial = true;
+	r->trial_end_ns = p->now_ns + TRIAL_RTTS * p->rtt_ns;
+	r->trial_bytes = r->trial_lost = 0;
+	r->window_end_ns = p->now_ns + BASE_WINDOW_S * NS_PER_S;
+	rebase(r, base_ns);
+}
+
+static void trial_watch(struct rate *r, const struct rate_report *p)
+{
+	if (!r->trial)
+		return;
+	r->trial_bytes += p->bytes;
+	r->trial_lost += p->lost;
+	if (r->base_ns <= r->trial_base_ns + (int64_t)NS_PER_MS / 2) {
+		r->trial = false;
+	} else if (r->queue_ns > rate_target_ns(p->min_rtt_ns) ||
+		(r->trial_lost > 8 * 1500 && overflows(r, r->trial_bytes, r->trial_lost))) {
+		r->trial = false;
+		rebase(r, r->trial_base_ns);
+	} else if (p->now_ns >= r->trial_end_ns) {
+		if (p->limited)
+			r->trial = false;
+		else
+			r->trial_end_ns = p->now_ns + TRIAL_RTTS * p->rtt_ns;
+	}
+}
+
 static void delay_update(struct rate *r, const struct rate_report *p)
 {
 	int64_t owd = (int64_t)(p->newest_us * 1000) - (int64_t)p->sent_ns;
@@ -113,6 +165,10 @@ static void delay_update(struct rate *r, const struct rate_report *p)
 		r->any = true;
 		r->window_end_ns = p->now_ns + BASE_WINDOW_S * NS_PER_S;
 		rebase(r, owd);
+	} else if (elapsed > (int64_t)(IDLE_MS * NS_PER_MS + 4 * p->rtt_ns)) {
+		/* Nothing was heard of the path for so long that it may be another one. */
+		if (owd > r->base_ns + (int64_t)NS_PER_MS)
+			trial_begin(r, p, owd);
 	} else {
 		step_watch(r, p, owd, elapsed);
 	}
@@ -127,8 +183,25 @@ static void delay_update(struct rate *r, const struct rate_report *p)
 	}
 	r->delays[r->n_delays++ % RATE_DELAYS] = owd;
 	r->queue_ns = queue_of(r, p);
+	trial_watch(r, p);
 	r->last_owd_ns = owd;
 	r->last_us = p->newest_us;
+}
+
+static void span_reset(struct rate *r)
+{
+	r->span_us = r->span_bytes = r->span_lost = r->span_queue_ns = r->span_sent_ns = 0;
+}
+
+/*
+ * Time the span took: at the receiver by its clock, but never less than its packets took to be sent
+ * by ours. Nothing arrives faster than it was sent, whatever a peer says of its times.
+ */
+static double span_s(const struct rate *r)
+{
+	double received = (double)r->span_us / 1e6, sent = (double)r->span_sent_ns / 1e9;
+
+	return received > sent ? received : sent;
 }
 
 /* true: a span ended; its loss and what arrived are in *share and *arriving. */
@@ -140,10 +213,11 @@ static bool delivery_update(struct rate *r, const struct rate_report *p, uint64_
 	if (!p->limited || elapsed_us * 1000 > p->rtt_ns / 2) {
 		/* The sender was idle or the path was cut: what arrived says nothing about the
 		 * line. */
-		r->span_us = r->span_bytes = r->span_lost = r->span_queue_ns = 0;
+		span_reset(r);
 		return false;
 	}
 	r->span_us += elapsed_us;
+	r->span_sent_ns += p->sent_ns - r->last_sent_ns;
 	r->span_bytes += p->bytes;
 	r->span_lost += p->lost;
 	if (r->queue_ns > r->span_queue_ns)
@@ -152,13 +226,15 @@ static bool delivery_update(struct rate *r, const struct rate_report *p, uint64_
 		return false;
 	total = r->span_bytes + r->span_lost;
 	*share = total > 0 ? (double)r->span_lost / (double)total : 0;
-	*arriving = r->span_bytes * 8 * 1000000 / r->span_us;
+	*arriving = (uint64_t)((double)r->span_bytes * 8 / span_s(r));
 	if (total > 0 && !r->testing && r->span_queue_ns <= target)
 		r->loss += (*share - r->loss) / 8;
-	r->recent_bps = (uint64_t)((double)r->span_bytes * 8e6 / (double)r->span_us /
+	r->recent_bps = (uint64_t)((double)r->span_bytes * 8 / span_s(r) /
 		(1 - (r->loss < 0.5 ? r->loss : 0.5)));
 	r->spans[r->n_spans++ % RATE_SPANS] = r->recent_bps;
-	sent = total * 8 * 1000000 / r->span_us;
+	if (r->recent_bps > r->peak_bps)
+		r->peak_bps = r->recent_bps;
+	sent = (uint64_t)((double)total * 8 / span_s(r));
 	if (sent > r->recent_bps)
 		sent = r->recent_bps;
 	if (r->span_queue_ns <= target / 4 && *share <= TEST_SHARE &&
@@ -166,7 +242,7 @@ static bool delivery_update(struct rate *r, const struct rate_report *p, uint64_
 		r->proven_bps = sent;
 		r->proven_ns = p->now_ns;
 	}
-	r->span_us = r->span_bytes = r->span_lost = r->span_queue_ns = 0;
+	span_reset(r);
 	return true;
 }
 
@@ -180,15 +256,29 @@ static uint64_t best_span(const struct rate *r)
 	return best;
 }
 
+/* Of the last round trip: beside others the best is luck. */
+static uint64_t last_spans(const struct rate *r)
+{
+	uint64_t sum = 0, n = r->n_spans < 2 ? r->n_spans : 2;
+
+	for (uint32_t i = 1; i <= n; i++)
+		sum += r->spans[(r->n_spans - i) % RATE_SPANS];
+	return n > 0 ? sum / n : 0;
+}
+
 /* What the line gives us; from the span that is not over when there is none yet. 0: not known. */
 static double line_bps(const struct rate *r, const struct rate_report *p)
 {
-	double bps = (double)(p->bulk ? r->recent_bps : best_span(r)), lost;
+	bool queued = r->queue_ns > rate_target_ns(p->min_rtt_ns);
+	double bps = (double)(p->bulk   ? r->recent_bps
+			       : queued ? last_spans(r)
+					: best_span(r)),
+	       lost;
 
 	if (bps > 0 || r->span_us < 1000 || r->span_us * 1000 < p->rtt_ns / 6)
 		return bps;
 	lost = (double)r->span_lost / (double)(r->span_bytes + r->span_lost + 1);
-	return (double)r->span_bytes * 8e6 / (double)r->span_us / (1 - (lost < 0.5 ? lost : 0.5));
+	return (double)r->span_bytes * 8 / span_s(r) / (1 - (lost < 0.5 ? lost : 0.5));
 }
 
 /* The queue that a packet sent now will meet, when the line takes so much of ours. */
@@ -312,8 +402,11 @@ static void lowered_watch(struct rate *r, const struct rate_report *p, uint64_t 
 		r->lowered = true;
 		r->lowered_min_ns = r->lowered_max_ns = owd;
 		r->lowered_end_ns = p->now_ns + 4 * p->rtt_ns;
+		r->lowered_bytes = r->lowered_lost = 0;
 		return;
 	}
+	r->lowered_bytes += p->bytes;
+	r->lowered_lost += p->lost;
 	r->lowered_min_ns = owd < r->lowered_min_ns ? owd : r->lowered_min_ns;
 	r->lowered_max_ns = owd > r->lowered_max_ns ? owd : r->lowered_max_ns;
 	if (p->now_ns < r->lowered_end_ns)
@@ -321,7 +414,7 @@ static void lowered_watch(struct rate *r, const struct rate_report *p, uint64_t 
 	r->lowered = false;
 	fell = r->lowered_max_ns - owd;
 	if (!p->bulk && r->lowered_min_ns - r->base_ns > 2 * (int64_t)target &&
-		fell < (owd - r->base_ns) / 8)
+		fell < (owd - r->base_ns) / 8 && !overflows(r, r->lowered_bytes, r->lowered_lost))
 		rebase(r, r->lowered_min_ns);
 }
 
@@ -338,6 +431,31 @@ static bool is_foreign(const struct rate *r, const struct rate_report *p, uint64
 	uint64_t least = target / 3 > 3 * NS_PER_MS / 2 ? target / 3 : 3 * NS_PER_MS / 2;
 
 	return r->proven_bps != 0 && p->now_ns >= r->over_ns && r->queue_ns > least && !r->step;
+}
+
+/* The queue that bulk gives way to has not moved for long: put it on trial. */
+static void look(struct rate *r, const struct rate_report *p)
+{
+	int64_t owd = r->last_owd_ns, queue;
+
+	if (r->yield_look_ns == 0) {
+		r->yield_min_ns = r->yield_max_ns = owd;
+		r->yield_look_ns = p->now_ns + 10 * p->rtt_ns + LOOK_MS * NS_PER_MS;
+		return;
+	}
+	r->yield_min_ns = owd < r->yield_min_ns ? owd : r->yield_min_ns;
+	r->yield_max_ns = owd > r->yield_max_ns ? owd : r->yield_max_ns;
+	if (p->now_ns < r->yield_look_ns)
+		return;
+	r->yield_look_ns = 0;
+	queue = r->yield_min_ns - r->base_ns;
+	if (queue < (int64_t)NS_PER_MS ||
+		r->yield_max_ns - r->yield_min_ns > queue / 8 + (int64_t)NS_PER_MS / 2)
+		return;
+	trial_begin(r, p, r->yield_min_ns);
+	r->yielding = false;
+	r->recovering = true;
+	r->n_spans = 0;
 }
 
 /* Bulk beside others. true: the rate is settled. */
@@ -357,6 +475,7 @@ static bool give_way(struct rate *r, const struct rate_report *p, uint64_t targe
 		r->yielding = true;
 		r->recovering = false;
 		r->yield_ns = p->now_ns;
+		r->yield_look_ns = 0;
 		r->yield_bps = r->recent_bps;
 		r->state = RATE_CRUISE;
 	}
@@ -368,6 +487,8 @@ static bool give_way(struct rate *r, const struct rate_report *p, uint64_t targe
 		r->recovering = true;
 		r->n_spans = 0;
 	}
+	if (r->yielding)
+		look(r, p);
 	if (r->yielding) {
 		if ((double)r->rate_bps > least)
 			set_rate(r,
@@ -383,6 +504,32 @@ static bool give_way(struct rate *r, const struct rate_report *p, uint64_t targe
 		r->recovering = false;
 	}
 	return true;
+}
+
+/*
+ * The slower a session is, the more queue it accepts: all see the same queue, so who has less grows
+ * at the cost of who has more until they are equal. Equal caps give a common measure of slow. Without
+ * a cap, or with one far above anything ever delivered, it is a fixed rate and a weaker law, since it
+ * has to cover all lines there are.
+ */
+static uint64_t share_target(const struct rate *r, const struct rate_report *p, uint64_t target)
+{
+	double bps = (double)r->recent_bps, times, most = MOST_SHARE * (double)p->min_rtt_ns;
+
+	if (bps <= 0)
+		return target;
+	if (r->cap_bps != 0 && r->cap_bps / FAR_CAP <= r->peak_bps)
+		times = sqrt((double)r->cap_bps / bps);
+	else
+		times = sqrt(sqrt((double)REFERENCE_BPS / bps));
+	if (times < 0.7)
+		times = 0.7;
+	if (most < 4 * (double)rate_target_ns(0))
+		most = 4 * (double)rate_target_ns(0);
+	if (p->now_ns < r->full_end_ns && most > 0.8 * (double)r->full_ns)
+		most = 0.8 * (double)r->full_ns;
+	times *= (double)target;
+	return (uint64_t)(times < most ? times : most);
 }
 
 /* A queue is or was there: aim at the target. */
@@ -427,6 +574,22 @@ static void startup(struct rate *r, const struct rate_report *p, uint64_t elapse
 		set_rate(r, (double)r->rate_bps * (1 + 0.6 * (step < 1 ? step : 1)));
 }
 
+/* Urgent does not give way, but a queue that overflows all the time belongs to others like it. */
+static void crowd_watch(struct rate *r, const struct rate_report *p, uint64_t target)
+{
+	if (!p->limited || r->queue_ns <= target ||
+		!overflows(r, p->bytes + p->lost - p->spread_lost, p->spread_lost)) {
+		if (r->queue_ns <= target || p->now_ns - r->crowd_seen_ns > 4 * p->rtt_ns)
+			r->crowd_since_ns = 0;
+		return;
+	}
+	r->crowd_seen_ns = p->now_ns;
+	if (r->crowd_since_ns == 0)
+		r->crowd_since_ns = p->now_ns;
+	if (p->now_ns - r->crowd_since_ns >= 8 * p->rtt_ns + CROWD_MS * NS_PER_MS)
+		r->crowd_end_ns = p->now_ns + CROWD_S * NS_PER_S;
+}
+
 uint64_t rate_report(struct rate *r, const struct rate_report *p)
 {
 	uint64_t elapsed_us = r->any ? p->newest_us - r->last_us : 0;
@@ -438,11 +601,12 @@ uint64_t rate_report(struct rate *r, const struct rate_report *p)
 	lossy_count(r, p, elapsed_us);
 	if (r->testing && !r->test_counts && p->now_ns >= r->test_end_ns) {
 		r->test_counts = true; /* from here on reports are of what was sent since */
-		r->span_us = r->span_bytes = r->span_lost = r->span_queue_ns = 0;
+		span_reset(r);
 	} else if (delivery_update(r, p, elapsed_us, &share, &arriving)) {
 		loss_test(r, p, share, arriving);
 	}
 	test_soon(r, p, elapsed_us);
+	r->last_sent_ns = p->sent_ns;
 	if (r->testing)
 		return r->rate_bps;
 	if (!give_way(r, p, target)) {
@@ -450,14 +614,23 @@ uint64_t rate_report(struct rate *r, const struct rate_report *p)
 			line_bps(r, p) > 0)
 			r->state = RATE_CRUISE;
 		if (r->state == RATE_CRUISE)
-			cruise(r, p, target);
+			cruise(r, p, share_target(r, p, target));
 		else if (r->state == RATE_STARTUP)
 			startup(r, p, elapsed_us);
 	}
-	/* A little less than proven, which is a measurement. */
-	if (p->urgent && is_foreign(r, p, target) &&
-		(double)r->rate_bps < URGENT_SHARE * (double)r->proven_bps)
-		set_rate(r, URGENT_SHARE * (double)r->proven_bps);
+	crowd_watch(r, p, target);
+	if (p->urgent && p->now_ns >= r->crowd_end_ns) {
+		double least = 0;
+
+		/* A little less than proven, which is a measurement. */
+		if (is_foreign(r, p, target))
+			least = URGENT_SHARE * (double)r->proven_bps;
+		/* It found the queue when it came: enough to be noticed by those who keep theirs. */
+		else if (r->queue_ns > target)
+			least = URGENT_LEAST * (double)r->cap_bps;
+		if ((double)r->rate_bps < least)
+			set_rate(r, least);
+	}
 	if (!is_proven(r))
 		r->over_ns = p->now_ns + 2 * p->rtt_ns;
 	return r->rate_bps;

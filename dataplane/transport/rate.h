@@ -32,7 +32,17 @@
  * comes back fast; should the queue go at once it was ours after all, and the line is slower than
  * was proven. Urgent keeps its rate. Normal follows what the line delivers, and if the queue does
  * not react to less load, takes its delay for the path's. A delay that steps up and stays flat is a
- * path change. The base delay expires. Rates are line bits/s, times ns; one worker.
+ * path change, unless it loses: a queue that overflows is flat too. The base delay expires. After a
+ * pause, or when the queue that bulk gives way to does not move for long, a higher base is put on
+ * trial: it holds when more load neither raises the delay nor loses.
+ *
+ * Sessions on one line become equal because the target grows as a session's rate falls: all see the
+ * same queue, so who has less grows at the cost of who has more. Equal caps are the measure; without
+ * caps it is a fixed rate. Urgent keeps its rate until the queue overflows for long, which somebody
+ * that gives way would not let happen; then it shares like the others. Bulk yields to bulk in turns.
+ *
+ * What a receiver says of its times is not trusted: nothing arrives faster than it was sent.
+ * Rates are line bits/s, times ns; one worker.
  */
 
 enum rate_state {
@@ -54,7 +64,8 @@ struct rate {
 	int64_t window_min_ns; /* of the current expiry window */
 	uint64_t window_end_ns;
 	int64_t last_owd_ns;
-	uint64_t report_us;          /* the same of the report before */
+	uint64_t report_us; /* the same of the report before */
+	uint64_t last_sent_ns;
 	uint64_t last_us;            /* receive time of the newest packet of the last report */
 	int64_t delays[RATE_DELAYS]; /* of the last reports: a host that slept is no queue */
 	uint32_t n_delays;
@@ -63,13 +74,20 @@ struct rate {
 	bool step;
 	int64_t step_min_ns, step_max_ns;
 	uint64_t step_end_ns;
+	uint64_t step_bytes, step_lost; /* a queue that overflows is flat too */
+	/* A higher base is on trial: more load must neither raise the delay nor lose. */
+	bool trial;
+	int64_t trial_base_ns; /* the one before */
+	uint64_t trial_end_ns, trial_bytes, trial_lost;
 	/* Delay seen since the load was lowered. */
 	bool lowered;
+	uint64_t lowered_bytes, lowered_lost;
 	int64_t lowered_min_ns, lowered_max_ns;
 	uint64_t lowered_end_ns;
 
 	/* Delivery. */
 	uint64_t span_us, span_bytes, span_lost;
+	uint64_t span_sent_ns;  /* its packets were sent in this time */
 	uint64_t span_queue_ns; /* most queue seen in the span */
 	double loss;         /* share lost behind the bottleneck: measured while it had no queue */
 	uint64_t recent_bps; /* last span */
@@ -77,11 +95,16 @@ struct rate {
 	uint32_t n_spans;
 
 	/* Somebody else's queue. */
-	uint64_t proven_bps, proven_ns; /* went through without a queue; seen last */
-	uint64_t over_ns;               /* until then a queue may be of our own excess */
-	bool yielding, recovering;      /* bulk gives way; takes it back */
-	uint64_t yield_ns, yield_bps;   /* since when; delivered before */
-	uint64_t clear_ns;              /* no queue is seen since; 0: one is */
+	uint64_t proven_bps, proven_ns;     /* went through without a queue; seen last */
+	uint64_t over_ns;                   /* until then a queue may be of our own excess */
+	bool yielding, recovering;          /* bulk gives way; takes it back */
+	int64_t yield_min_ns, yield_max_ns; /* delay seen in the running look at a foreign queue */
+	uint64_t yield_look_ns;             /* it ends; 0: none runs */
+	uint64_t crowd_since_ns, crowd_seen_ns,
+		crowd_end_ns;         /* urgent beside who does not yield either */
+	uint64_t peak_bps;            /* most that was delivered */
+	uint64_t yield_ns, yield_bps; /* since when; delivered before */
+	uint64_t clear_ns;            /* no queue is seen since; 0: one is */
 
 	uint64_t empty_since_ns; /* the queue is well under the target since; 0: it is not */
 

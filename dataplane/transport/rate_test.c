@@ -225,6 +225,73 @@ static void an_idle_sender_learns_nothing(void **state)
 	assert_int_equal(r.n_spans, 0);
 }
 
+/*
+ * A receiver whose clock runs three times as slow makes everything seem to arrive three times as
+ * fast. What is believed is at most what was sent.
+ */
+static void a_receiver_that_lies_about_time_does_not_raise_the_rate(void **state)
+{
+	const uint64_t sent_bps = 100000000;
+	struct rate r;
+	struct rate_report p = { .now_ns = 1000 * MS,
+		.sent_ns = 970 * MS,
+		.newest_us = 1000000,
+		.bytes = sent_bps / 8 / 200,
+		.rtt_ns = 60 * MS,
+		.min_rtt_ns = 60 * MS,
+		.limited = true };
+
+	(void)state;
+	rate_init(&r, 0);
+	for (int i = 0; i < 400; i++) {
+		p.now_ns += 5 * MS;
+		p.sent_ns += 5 * MS;
+		p.newest_us += 1667;
+		rate_report(&r, &p);
+		assert_true(r.recent_bps <= sent_bps * 1.001);
+		assert_true(r.proven_bps <= sent_bps * 1.001);
+		assert_true(r.peak_bps <= sent_bps * 1.001);
+	}
+	assert_true(r.recent_bps >= sent_bps * 0.9);
+}
+
+/* The path got longer while nothing was sent: bulk must not take it for somebody's queue. */
+static void bulk_is_not_stuck_when_the_path_grew_while_it_was_idle(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e8, 2, 100000000);
+	l.bulk = true;
+	line_run(&l, 2000);
+	l.now_us += 5000000;
+	l.rtt_ms = 40;
+	for (int i = 0; i < HISTORY; i++)
+		l.queue_at[i] = 0;
+	l.arrived = l.lost = 0;
+	line_run(&l, 1000);
+	assert_true(line_run(&l, 2000) >= 0.95e8);
+}
+
+/* Somebody's queue that was there when it came back is found out by what more load does to it. */
+static void a_queue_met_after_a_pause_does_not_become_the_path(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e8, 40, 100000000);
+	l.bulk = true;
+	line_run(&l, 2000);
+	l.now_us += 5000000;
+	l.queue_ms = 20;
+	for (int i = 0; i < HISTORY; i++)
+		l.queue_at[i] = 20;
+	l.cross_bps = 0.98e8;
+	l.arrived = l.lost = 0;
+	line_run(&l, 1000);
+	assert_true(line_run(&l, 1000) <= 0.1e8);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +303,9 @@ int main(void)
 		cmocka_unit_test(a_longer_path_is_not_a_queue),
 		cmocka_unit_test(loss_of_the_own_making_is_found_out),
 		cmocka_unit_test(loss_of_the_path_is_borne),
+		cmocka_unit_test(a_receiver_that_lies_about_time_does_not_raise_the_rate),
+		cmocka_unit_test(bulk_is_not_stuck_when_the_path_grew_while_it_was_idle),
+		cmocka_unit_test(a_queue_met_after_a_pause_does_not_become_the_path),
 		cmocka_unit_test(an_idle_sender_learns_nothing),
 	};
 

@@ -40,7 +40,8 @@ class Point:
         return float(at[at.index(name) + 1])
 
     def options(self):
-        return [*self.args.split(), "--seeds", str(self.seeds), "--with-oracle", "--light", "--json"]
+        oracle = [] if "--flows" in self.args or "--every-ms" in self.args else ["--with-oracle"]
+        return [*self.args.split(), "--seeds", str(self.seeds), *oracle, "--light", "--json"]
 
     def column(self, field):
         return sorted(r[field] for r in self.runs if r.get(field) is not None)
@@ -217,6 +218,30 @@ def groups():
         [Want("efficiency", "p50", ">=", 0.97), Want("spurious_repair", "max", "<=", 0.005, 100, 3)],
         [Point(f"{percent(p)}, cap {c:g} x link", order(1, 50, 100, f" --loss {p:g} --cap-gbps {c}")
                + steps, 30) for p in (0, 0.01) for c in (1, 1.5)])
+    yield Group(
+        "fair", "2 and 4 sessions of a class that start 0.7 s apart, caps 1 x and 1.5 x the line each and "
+        "none; a queue of 1 BDP", "Jain >= 0.9 from 2 s or 20 RTT after the last start, line >= 0.95 used, "
+        "queueing delay p95 < RTT / 2",
+        [Want("jain", "min", ">=", 0.9), Want("flows_used", "min", ">=", 0.95),
+         Want("flows_queue_ms_p95", "max", "<=", lambda p: ms(p) / 2, 1, 2)],
+        [Point(f"{n} flows, {r} ms, {percent(p)}, {f'cap {c:g} x' if c else 'no cap'}",
+               f"--rate-gbps 0.2 --rtt-ms {r} --loss {p:g} --cap-gbps {c * 0.2:g} --flows {n} "
+               f"--flow-start-ms 700 --mib {160 if n == 2 else 120}", 3)
+         for n in (2, 4) for r in (10, 50, 100) for p in (0, 0.01) for c in (1, 1.5, 0)])
+    yield Group(
+        "fair-bulk", "the same of class bulk, cap = line", "Jain >= 0.9, line >= 0.6 used",
+        [Want("jain", "min", ">=", 0.9), Want("flows_used", "min", ">=", 0.6)],
+        [Point(f"{n} flows, {r} ms", f"--rate-gbps 0.2 --rtt-ms {r} --class bulk --flows {n} "
+               f"--flow-start-ms 700 --mib {160 if n == 2 else 120}", 3)
+         for n in (2, 4) for r in (10, 50)],
+        "Bulk takes the queue of other bulk for that of others and gives way in turns.")
+    yield Group(
+        "bulk-step", "the round trip steps while a session is idle (40 MiB each side of it, 0.2 Gbit/s)",
+        "the order after the step takes <= 1.2 of the ideal time",
+        [Want("slowest_seconds", "max", "<=", 1.2 * 40 * (1 << 20) * 8 * LINE_PER_SYMBOL / 0.2e9, 1, 3)],
+        [Point(f"{c}, {a:g} to {b:g} ms", f"--rate-gbps 0.2 --rtt-ms {a:g} --rtt-step 3000,{b:g} --class {c} "
+               "--mib 80 --transfers 2 --every-ms 6000 --queue-bytes 500000", 3)
+         for c in ("bulk", "normal", "urgent") for a, b in ((0.2, 20), (20, 0.2), (5, 60), (60, 5))])
     yield Group(
         "return", "feedback that fares worse: half of it lost, in bursts too, a line of a hundredth; 50 "
         "BDP, 1 % loss of data", "median >= 0.985",

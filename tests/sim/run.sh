@@ -151,8 +151,32 @@ else
 	fail "--csv and --plot tell the same run: strait-sim ${cross[*]} --csv FILE --plot FILE"
 fi
 
+# flows NAME EXPRESSION OPTION..: sessions that share 40 Mbit/s.
+flows() {
+	local args=(--rate-gbps 0.04 --light "${@:3}" --json)
+	"$sim" "${args[@]}" >"$work/flows" 2>"$work/err"
+	count_seeds "$work/flows" "${args[*]}"
+	check "$1" "$2" "$work/flows"
+}
+
+fair='(all(r["jain"] >= 0.9 and r["flows_used"] >= 0.95 and r["flows_queue_loss"] < 0.01 for r in runs),
+	"Jain %.4f, used %.4f" % (summary["jain"]["min"], summary["flows_used"]["min"]))'
+flows "two sessions whose caps are the whole line share it" "$fair" \
+	--rtt-ms 10 --mib 40 --flows 2 --flow-start-ms 700 --seeds 3
+flows "over a very short path with a long queue too" "$fair" \
+	--rtt-ms 0.2 --queue-bytes 100000 --mib 40 --flows 2 --flow-start-ms 700
+flows "bulk gives way to a session that comes later" \
+	'(all(r["flow1_gbps"] < 0.15 * r["flow2_gbps"] for r in runs), "%.4f" % runs[0]["flow1_gbps"])' \
+	--rtt-ms 20 --mib 30 --flows 2 --flow-start-ms 1000 --class bulk --flow-class normal
+for class in bulk normal urgent; do
+	flows "$class: a path that grew longer in between is no queue" \
+		'(all(r["slowest_seconds"] < 1.2 * 40 * 2**20 * 8 * 1.074 / 0.2e9 for r in runs), "%.2f s" % runs[0]["slowest_seconds"])' \
+		--rate-gbps 0.2 --rtt-ms 0.2 --rtt-step 3000,20 --queue-bytes 500000 --mib 80 --transfers 2 --every-ms 6000 --class "$class"
+done
+
 for args in "--profile random --seed 11 --seeds 12" \
 	"--rate-gbps 0.2 --rtt-ms 20 --mib 16 --cross cubic:100,300 --cross cbr:0,500,0.05 --with-oracle" \
+	"--rate-gbps 0.1 --rtt-ms 20 --mib 20 --flows 3 --flow-start-ms 300 --seeds 2" \
 	"--rate-gbps 1 --rtt-ms 60 --loss 0.01 --ge 0.01,8 --reorder 0.1,3 --mib 16 --seeds 3"; do
 	# shellcheck disable=SC2086
 	"$sim" $args --json --counters --jobs 1 >"$work/a" 2>/dev/null

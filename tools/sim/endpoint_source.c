@@ -181,6 +181,7 @@ static void transfer_end(struct world *w, struct world_transfer *t, uint8_t stat
 	tx_transfer_destroy(t->tx);
 	t->tx = NULL;
 	t->closed = true;
+	t->closed_ns = w->now_ns;
 	t->close_status = status;
 	w->closings++;
 	if (status == STRAIT_STATUS_RESET && !w->resetting && !w->dead[WORLD_SOURCE])

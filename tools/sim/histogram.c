@@ -33,6 +33,14 @@ void histogram_add(struct histogram *h, uint64_t value)
 		h->max = value;
 }
 
+void histogram_merge(struct histogram *h, const struct histogram *from)
+{
+	h->n += from->n;
+	h->max = from->max > h->max ? from->max : h->max;
+	for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+		h->buckets[i] += from->buckets[i];
+}
+
 uint64_t histogram_quantile(const struct histogram *h, double q)
 {
 	uint64_t rank = (uint64_t)ceil(q * (double)h->n);

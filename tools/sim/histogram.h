@@ -17,5 +17,8 @@ struct histogram {
 
 void histogram_add(struct histogram *h, uint64_t value);
 
+/* As if the values of `from` had been added too. */
+void histogram_merge(struct histogram *h, const struct histogram *from);
+
 /* Nearest rank, rounded down to its bucket but for the largest; 0 when empty. q in 0..1. */
 uint64_t histogram_quantile(const struct histogram *h, double q);

@@ -34,10 +34,25 @@ static void large_values_are_within_two_percent(void **state)
 	}
 }
 
+static void merged_counts_are_those_of_both(void **state)
+{
+	static struct histogram other;
+
+	(void)state;
+	h = other = (struct histogram){ 0 };
+	for (uint64_t v = 1; v <= 10; v++)
+		histogram_add(v <= 5 ? &h : &other, v);
+	histogram_merge(&h, &other);
+	assert_int_equal(h.n, 10);
+	assert_int_equal(histogram_quantile(&h, 0.5), 5);
+	assert_int_equal(histogram_quantile(&h, 1), 10);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_values_are_exact),
+		cmocka_unit_test(merged_counts_are_those_of_both),
 		cmocka_unit_test(large_values_are_within_two_percent),
 	};
 

@@ -3,6 +3,7 @@
 
 #include "dataplane/transport/scratch.h"
 #include "tools/link/link_options.h"
+#include "tools/sim/flows.h"
 #include "tools/sim/run.h"
 
 #include <errno.h>
@@ -36,6 +37,11 @@ static const char usage_rest[] =
 	"  --object-kib K       of K KiB each (2048)\n"
 	"  --transfers N        dealt to N transfers that start together (1)\n"
 	"  --class C            urgent, normal or bulk (normal)\n"
+	"  --wait-ms N          it is given N ms after the sessions came up (0)\n"
+	"  --every-ms N         each transfer starts N ms after the one before (0)\n"
+	"  --flows N            N pairs of edges share the line, each with such an order (1)\n"
+	"  --flow-start-ms N    each starts N ms after the one before (0)\n"
+	"  --flow-class C       class of all but the first flow (that of the first)\n"
 	"\n"
 	"Edges:\n"
 	"  --cap-gbps R         cap on the line rate (the link's rate); 0 = unknown\n"
@@ -47,8 +53,8 @@ static const char usage_rest[] =
 	"  --control-us N       time a control thread takes to answer an event (20)\n"
 	"  --cold               order before the challenge is answered; seconds then count it too\n"
 	"  --restart-source MS, --restart-sink MS  the edge loses its session at MS; repeatable\n"
-	"  --light              no cipher, object bytes from one block; the same packets and figures\n"
-	"                       in less than half the time\n"
+	"  --light              no cipher, object bytes from one block; the same packets and\n"
+	"                       figures in less than half the time\n"
 	"  --lie P              share of objects whose bytes are not those of their digest\n"
 	"  --attack P           replay, forge and tamper with a share of the packets: nothing of\n"
 	"                       it may change anything\n"
@@ -132,6 +138,10 @@ enum option {
 	OPT_SEED,
 	OPT_SEEDS,
 	OPT_JOBS,
+	OPT_WAIT,
+	OPT_EVERY,
+	OPT_FLOWS,
+	OPT_FLOW_START,
 	OPT_COUNT
 };
 
@@ -158,6 +168,10 @@ static const struct {
 	[OPT_SEED] = { "seed", 0, 0x1p53, true },
 	[OPT_SEEDS] = { "seeds", 1, 1e7, true },
 	[OPT_JOBS] = { "jobs", 0, 256, true },
+	[OPT_WAIT] = { "wait-ms", 0, 1e8, false },
+	[OPT_EVERY] = { "every-ms", 0, 1e8, false },
+	[OPT_FLOWS] = { "flows", 1, FLOWS_MAX, true },
+	[OPT_FLOW_START] = { "flow-start-ms", 0, 1e8, false },
 };
 
 /* What was given, so that defaults can depend on it. */
@@ -240,6 +254,18 @@ static int number_apply(struct sim_options *o, struct seen *seen, enum option op
 	case OPT_JOBS:
 		o->jobs = (uint32_t)v;
 		break;
+	case OPT_WAIT:
+		p->wait_ns = (uint64_t)(v * MS);
+		break;
+	case OPT_EVERY:
+		p->every_ns = (uint64_t)(v * MS);
+		break;
+	case OPT_FLOWS:
+		p->flows = (uint32_t)v;
+		break;
+	case OPT_FLOW_START:
+		p->flow_start_ns = (uint64_t)(v * MS);
+		break;
 	case OPT_COUNT:
 		break;
 	}
@@ -273,16 +299,17 @@ static int number_parse(struct sim_options *o, struct seen *seen, const char *na
 	return -EINVAL;
 }
 
-static int class_parse(struct plan *p, const char *value, char *errbuf, size_t errlen)
+static int class_parse(uint8_t *class_, const char *name, const char *value, char *errbuf,
+	size_t errlen)
 {
 	static const char *const names[STRAIT_CLASS_COUNT] = { "urgent", "normal", "bulk" };
 
 	for (uint8_t i = 0; i < STRAIT_CLASS_COUNT; i++)
 		if (strcmp(names[i], value) == 0) {
-			p->class_ = i;
+			*class_ = i;
 			return 0;
 		}
-	snprintf(errbuf, errlen, "--class '%s': expected urgent, normal or bulk", value);
+	snprintf(errbuf, errlen, "--%s '%s': expected urgent, normal or bulk", name, value);
 	return -EINVAL;
 }
 
@@ -313,7 +340,8 @@ static int flag_parse(struct sim_options *o, const char *name)
 
 static bool is_valued(const char *name)
 {
-	static const char *const texts[] = { "cross", "class", "profile", "csv", "plot" };
+	static const char *const texts[] = { "cross", "class", "flow-class", "profile", "csv",
+		"plot" };
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (strcmp(texts[i], name) == 0)
@@ -396,7 +424,9 @@ static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, i
 			snprintf(errbuf, errlen, "--fb-%s: %s is no link option", name, name);
 			rc = -EINVAL;
 		} else if (strcmp(name, "class") == 0) {
-			rc = class_parse(&o->plan, value, errbuf, errlen);
+			rc = class_parse(&o->plan.class_, name, value, errbuf, errlen);
+		} else if (strcmp(name, "flow-class") == 0) {
+			rc = class_parse(&o->plan.flow_class, name, value, errbuf, errlen);
 		} else if (strcmp(name, "profile") == 0) {
 			o->random = strcmp(value, "random") == 0 || strcmp(value, "mixed") == 0;
 			rc = o->random ? 0 : -EINVAL;
@@ -431,6 +461,7 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, char *errbuf
 	p->object_bytes = 2048 << 10;
 	p->transfers = 1;
 	p->class_ = STRAIT_CLASS_NORMAL;
+	p->flow_class = STRAIT_CLASS_COUNT;
 	p->key_len = 40;
 	rc = parse_pass(o, &seen, false, argc, argv, errbuf, errlen);
 	if (rc < 0 || o->help)
@@ -439,6 +470,16 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, char *errbuf
 	rc = parse_pass(o, &seen, true, argc, argv, errbuf, errlen);
 	if (rc < 0)
 		return rc;
+	if (p->flow_class == STRAIT_CLASS_COUNT)
+		p->flow_class = p->class_;
+	if (p->flows > 1 && (p->nrestarts || p->world.cold || p->world.attack > 0)) {
+		snprintf(errbuf, errlen, "--flows goes without --restart-*, --cold and --attack");
+		return -EINVAL;
+	}
+	if (p->nrestarts && (p->wait_ns || p->every_ns)) {
+		snprintf(errbuf, errlen, "--restart-* goes without --wait-ms and --every-ms");
+		return -EINVAL;
+	}
 	if (seen.mib && seen.objects) {
 		snprintf(errbuf, errlen, "--mib and --objects exclude each other");
 		return -EINVAL;

@@ -39,6 +39,23 @@ static void defaults_are_those_of_the_contract(void **state)
 	assert_int_equal(o.seeds, 1);
 }
 
+static void flows_and_their_class_are_given_or_as_the_first(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--class bulk --flows 3 --flow-start-ms 20 --wait-ms 5"), 0);
+	assert_int_equal(o.plan.flows, 3);
+	assert_int_equal(o.plan.flow_start_ns, 20000000);
+	assert_int_equal(o.plan.wait_ns, 5000000);
+	assert_int_equal(o.plan.flow_class, STRAIT_CLASS_BULK);
+	assert_int_equal(parse("--flows 2 --flow-class urgent --every-ms 3"), 0);
+	assert_int_equal(o.plan.flow_class, STRAIT_CLASS_URGENT);
+	assert_int_equal(o.plan.every_ns, 3000000);
+	assert_int_equal(parse("--flows 5"), -EINVAL);
+	assert_int_equal(parse("--flow-class slow"), -EINVAL);
+	assert_int_equal(parse("--flows 2 --cold"), -EINVAL);
+	assert_int_equal(parse("--every-ms 3 --restart-sink 5"), -EINVAL);
+}
+
 static void cap_follows_the_link_unless_given(void **state)
 {
 	(void)state;
@@ -110,6 +127,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(defaults_are_those_of_the_contract),
+		cmocka_unit_test(flows_and_their_class_are_given_or_as_the_first),
 		cmocka_unit_test(cap_follows_the_link_unless_given),
 		cmocka_unit_test(feedback_is_like_the_data_direction_unless_given),
 		cmocka_unit_test(bad_input_is_named),

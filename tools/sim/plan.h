@@ -30,10 +30,14 @@ struct plan {
 	double no_digest, lie;
 	struct plan_restart restarts[PLAN_RESTARTS_MAX];
 	uint32_t nrestarts;
-	uint64_t limit_ns; /* 0: from size and impairments */
-	bool oracle;       /* the oracle instead of the protocol core */
-	bool with_oracle;  /* the oracle too, for comparison */
-	FILE *csv, *plot;  /* the trace goes here; NULL: nowhere. Not the plan's to close */
+	uint64_t wait_ns, every_ns; /* the first transfer starts then, the next ones so far apart */
+	uint32_t flows;             /* pairs of edges that share the line; 0: one */
+	uint8_t flow_class;         /* of all but the first */
+	uint64_t flow_start_ns;     /* each starts so much after the one before */
+	uint64_t limit_ns;          /* 0: from size and impairments */
+	bool oracle;                /* the oracle instead of the protocol core */
+	bool with_oracle;           /* the oracle too, for comparison */
+	FILE *csv, *plot; /* the trace goes here; NULL: nowhere. Not the plan's to close */
 };
 
 /* Payload share of the line: symbol / (symbol + 106). */

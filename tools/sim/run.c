@@ -3,6 +3,7 @@
 
 #include "dataplane/transport/partition.h"
 #include "tools/sim/draw.h"
+#include "tools/sim/flows.h"
 #include "tools/sim/load.h"
 #include "tools/sim/oracle.h"
 #include "tools/sim/phases.h"
@@ -14,7 +15,7 @@
 
 #define NS_PER_S 1000000000ULL
 
-static int objects_make(struct world *w, const struct plan *p, uint64_t *bytes)
+int sim_objects(struct world *w, const struct plan *p, uint64_t *bytes)
 {
 	struct world_object drawn = { 0 };
 	struct load load;
@@ -132,7 +133,7 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 static uint64_t time_limit(const struct plan *p, uint64_t bytes)
 {
 	uint64_t rate = plan_rate_bps(p);
-	uint64_t ns = 60 * NS_PER_S;
+	uint64_t ns = 60 * NS_PER_S + p->wait_ns + p->transfers * p->every_ns;
 
 	if (p->limit_ns)
 		return p->limit_ns;
@@ -156,8 +157,20 @@ static void play(struct world *w, const struct plan *p, struct sim_result *out)
 	uint32_t first = 0;
 	int rc;
 
-	if (objects_make(w, p, &out->bytes) < 0) {
+	if (sim_objects(w, p, &out->bytes) < 0) {
 		world_fail(w, "no memory for the objects");
+		return;
+	}
+	if (p->flows > 1 || p->wait_ns || p->every_ns) {
+		struct flows f;
+
+		until_ns = w->t0_ns + time_limit(p, out->bytes);
+		rc = flows_init(&f, w, p);
+		if (rc < 0)
+			world_fail(w, "the flows could not start: %s", strerror(-rc));
+		else
+			flows_play(&f, p, until_ns, out);
+		flows_fini(&f);
 		return;
 	}
 	for (uint32_t i = 0; i < p->transfers; i++) {

@@ -48,6 +48,19 @@
 		"from the flow's start until the source's rate over 100 ms (or an RTT) was "       \
 		"<= 10 % of that before")                                                          \
 	X(taken_back_ms, 0, "from the flow's end until it was >= 90 % of that before")             \
+	X(slowest_seconds, 4, "longest time of a transfer from its order to its end")              \
+	X(jain, 4,                                                                                 \
+		"with --flows: fairness of the goodputs, 1 = all the same, from 2 s or 20 RTT "    \
+		"after the last one's start until the first one is done")                          \
+	X(least_share, 4, "the smallest goodput / its fair share, in that time")                   \
+	X(flow1_gbps, 5, "goodput of the first flow in that time")                                 \
+	X(flow2_gbps, 5, "of the second")                                                          \
+	X(flow3_gbps, 5, "of the third")                                                           \
+	X(flow4_gbps, 5, "of the fourth")                                                          \
+	X(flows_used, 4, "share of the line that all together used")                               \
+	X(flows_queue_ms_p95, 3, "95 of 100 of their packets waited less in the queue")            \
+	X(flows_queue_loss, 6, "share of their symbols the queue dropped")                         \
+	X(start_queue_loss, 6, "the same, until then from the last one's start")                   \
 	X(oracle_seconds, 6,                                                                       \
 		"with --with-oracle: what a sender takes that knows every loss in advance")        \
 	X(oracle_efficiency, 5, "its efficiency")                                                  \
@@ -69,5 +82,8 @@ struct sim_result {
 	char error[200];
 	uint64_t counters[WORLD_SIDES][STRAIT_COUNTER_COUNT];
 };
+
+/* The plan's objects, put into w. 0 or -ENOMEM. */
+int sim_objects(struct world *w, const struct plan *p, uint64_t *bytes);
 
 void sim_run(const struct plan *p, struct sim_result *out);

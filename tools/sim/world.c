@@ -240,7 +240,7 @@ static uint64_t control_next_ns(const struct world_control *c)
 	return c->len ? c->ring[c->head].due_ns : UINT64_MAX;
 }
 
-static uint64_t next_ns(const struct world *w)
+uint64_t world_next_ns(const struct world *w)
 {
 	uint64_t t = UINT64_MAX;
 
@@ -287,7 +287,7 @@ static void step_cross(struct world *w, uint64_t t)
 
 bool world_step(struct world *w)
 {
-	uint64_t t = next_ns(w);
+	uint64_t t = world_next_ns(w);
 	uint64_t due_ns;
 	uint64_t packet;
 
@@ -318,7 +318,7 @@ void world_run_for(struct world *w, uint64_t ns)
 {
 	uint64_t until = w->now_ns + ns;
 
-	while (next_ns(w) <= until)
+	while (world_next_ns(w) <= until)
 		if (!world_step(w))
 			break;
 	if (w->now_ns < until)
@@ -347,7 +347,7 @@ bool world_run(struct world *w, uint64_t limit_ns)
 			if (world_is_done(w))
 				return true;
 		}
-		if (next_ns(w) > until || !world_step(w))
+		if (world_next_ns(w) > until || !world_step(w))
 			return false;
 	}
 }
@@ -411,6 +411,7 @@ int world_order_as(struct world *w, uint32_t first, uint32_t count, const struct
 		.count = count,
 		.class_ = rank->class_,
 		.flow = rank->flow,
+		.ordered_ns = w->now_ns,
 		.deadline_ms = rank->deadline_ms };
 	rc = source_start(w, t);
 	if (rc < 0 && rc != -ENOSPC)
@@ -632,7 +633,7 @@ static int links_init(struct world *w, bool clean)
 
 		if (clean)
 			link_clean(&c, &w->cfg.link[side]);
-		rc = link_init(&w->link[side], &c, w->cfg.seed, (uint64_t)side, w->now_ns);
+		rc = link_init(&w->own_link[side], &c, w->cfg.seed, (uint64_t)side, w->now_ns);
 		if (rc < 0)
 			return rc;
 	}
@@ -651,7 +652,14 @@ static int come_up(struct world *w)
 		return -EPROTO;
 	memset(w->f, 0, sizeof(w->f));
 	memset(w->past, 0, sizeof(w->past));
-	return links_init(w, false);
+	if (w->cfg.beside == NULL)
+		return links_init(w, false);
+	if (w->now_ns > w->cfg.beside->t0_ns)
+		return -EPROTO;
+	world_run_for(w, w->cfg.beside->t0_ns - w->now_ns);
+	w->t0_ns = w->now_ns;
+	w->link = w->cfg.beside->link;
+	return 0;
 }
 
 struct world *world_create(const struct world_config *cfg, const struct world_hooks *hooks)
@@ -668,6 +676,10 @@ struct world *world_create(const struct world_config *cfg, const struct world_ho
 	/* Not 0: virtual time starts like a monotonic clock, somewhere. */
 	prng_init(&w->rnd, cfg->seed, 1000);
 	w->now_ns = NS_PER_S + prng_below(&w->rnd, 1000000 * NS_PER_S);
+	if (cfg->beside)
+		w->now_ns = cfg->beside->born_ns;
+	w->born_ns = w->now_ns;
+	w->link = w->own_link;
 	wire_init(&w->wire, cfg->symbol_bytes + STRAIT_OVERHEAD_BYTES);
 	for (int side = 0; side < WORLD_SIDES; side++) {
 		rc = delayq_init(&w->queue[side], 4096, SIZE_MAX / 64);

@@ -56,6 +56,7 @@ struct world_config {
 	bool cold;  /* orders may start before the challenge is answered, on the impaired link */
 	bool strangers; /* the sink refuses what the source did not order; else that is an error */
 	double attack;  /* share of packets that somebody tampers with: attack.h */
+	struct world *beside; /* share its links, once up; it must live longer. NULL: own ones */
 };
 
 struct world_object {
@@ -91,6 +92,7 @@ struct world_transfer {
 	bool waiting;               /* for room in the session */
 	bool opened;                /* the receiver answered */
 	bool closed;
+	uint64_t ordered_ns, closed_ns;
 	uint8_t open_status, close_status;
 };
 
@@ -154,14 +156,15 @@ struct world {
 	struct world_hooks hooks;
 	struct session *session[WORLD_SIDES];
 	bool up[WORLD_SIDES], dead[WORLD_SIDES];
-	struct link link[WORLD_SIDES];
+	struct link *link; /* by sending side: own_link, or those of cfg.beside */
+	struct link own_link[WORLD_SIDES];
 	struct delayq queue[WORLD_SIDES]; /* packets under way, by sending side */
 	struct world_control control[WORLD_SIDES];
 	struct audit audit[WORLD_SIDES];
 	struct attack *attack; /* NULL: none */
 	struct world_wire wire;
 	uint64_t wake_ns[WORLD_SIDES];
-	uint64_t now_ns, t0_ns;
+	uint64_t now_ns, t0_ns, born_ns;
 	uint64_t verified_ns; /* the last object was verified at */
 	uint64_t closings;    /* transfers given back, both sides */
 	uint64_t spins, steps, restarts;
@@ -227,6 +230,9 @@ bool world_run(struct world *w, uint64_t limit_ns);
 
 /* Run for some time whatever happens. */
 void world_run_for(struct world *w, uint64_t ns);
+
+/* When the next event is due; not before now. UINT64_MAX: never. */
+uint64_t world_next_ns(const struct world *w);
 
 /* One event. false: nothing will ever happen again. */
 bool world_step(struct world *w);
