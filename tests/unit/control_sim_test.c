@@ -555,16 +555,15 @@ static void answer_offer(struct world *w, struct site *s, const struct frame *f)
 	uint64_t now_s = unix_s(w);
 
 	memcpy(d, f->data, f->n * sizeof(*d));
-	/* before it is judged: what is taken is forgotten */
-	for (uint32_t i = 0; i < f->n; i++)
-		verdicts[i] = recall_was_evicted(s->recall, d[i], now_s);
+	w->declined += offer_judge(s->store, s->recall, d, f->n, f->asked, now_s, verdicts);
 	for (uint32_t i = 0; i < f->n; i++) {
 		uint64_t at = s->evicted_at_s[object_of(d[i])];
 
-		CHECK(w, at == 0 || at > now_s || now_s - at >= EVICTED_S / 2 || verdicts[i],
-			"an eviction was forgotten");
+		CHECK(w,
+			f->asked || at == 0 || at > now_s || now_s - at >= EVICTED_S / 2 ||
+				verdicts[i] != OFFER_BRING,
+			"what was evicted is taken again");
 	}
-	w->declined += offer_judge(s->store, s->recall, d, f->n, f->asked, now_s, verdicts);
 	for (uint32_t i = 0; i < f->n; i++)
 		if (verdicts[i] == OFFER_BRING)
 			s->evicted_at_s[object_of(d[i])] = 0;

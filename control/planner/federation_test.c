@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "control/planner/federation.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+/* Two sites whose logs are written by hand; what the federation asks for is noted. */
+
+enum { NOW_S = 1700000000, A = 0, B = 1 };
+#define SECOND UINT64_C(1000000000)
+
+struct world {
+	struct federation *f;
+	uint64_t now_ns, seq[2];
+	/* what was asked for last */
+	uint64_t expand, offer, orders;
+	uint16_t expand_from, offer_to;
+	size_t n;
+	bool asked, deaf, no_edge;
+	struct digest128 d[FEDERATION_BATCH];
+	struct federation_order order;
+	unsigned int expands;
+};
+
+static bool on_expand(void *ctx, uint16_t from, uint64_t batch, const struct digest128 *d, size_t n)
+{
+	struct world *w = ctx;
+
+	w->expand = batch;
+	w->expand_from = from;
+	w->n = n;
+	w->expands++;
+	memcpy(w->d, d, n * sizeof(*d));
+	return !w->deaf;
+}
+
+static bool on_offer(void *ctx, uint16_t to, uint64_t batch, const struct digest128 *d, size_t n,
+	bool asked)
+{
+	struct world *w = ctx;
+
+	assert_int_equal(n, w->n);
+	assert_memory_equal(d, w->d, n * sizeof(*d));
+	w->offer = batch;
+	w->offer_to = to;
+	w->asked = asked;
+	return true;
+}
+
+static uint64_t on_submit(void *ctx, const struct federation_order *o)
+{
+	struct world *w = ctx;
+
+	w->order = *o;
+	return ++w->orders;
+}
+
+static bool on_can_ship(void *ctx, uint16_t from, uint16_t to)
+{
+	const struct world *w = ctx;
+
+	assert_int_not_equal(from, to);
+	return !w->no_edge;
+}
+
+static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship };
+
+static struct digest128 digest(uint32_t n)
+{
+	return (struct digest128){ (n + 1) * UINT64_C(0x9e3779b97f4a7c15),
+		(n + 1) * UINT64_C(0xbf58476d1ce4e5b9) };
+}
+
+static int input(struct world *w, uint16_t site, const struct log_frame *h,
+	const struct log_record *r, uint32_t n)
+{
+	uint8_t buf[LOG_FRAME_HEADER_BYTES + 300 * LOG_RECORD_BYTES];
+	struct log_frame f = *h;
+
+	f.n = n;
+	f.epoch = 7;
+	log_frame_header_encode(buf, &f);
+	for (uint32_t i = 0; i < n; i++)
+		log_record_encode(buf + LOG_FRAME_HEADER_BYTES + i * LOG_RECORD_BYTES, &r[i]);
+	return federation_input(w->f, site, buf, log_frame_bytes(f.type, n), w->now_ns, NOW_S);
+}
+
+/* Register an empty site and load its empty snapshot. */
+static void bring_up(struct world *w, uint16_t site)
+{
+	static const uint16_t tenants[] = { 5 };
+	uint8_t head[LOG_FRAME_HEADER_BYTES];
+	struct log_frame f = { .type = LOG_FRAME_SNAPSHOT };
+
+	federation_open(w->f, site, tenants, 1, w->now_ns);
+	assert_true(federation_pull(w->f, site, w->now_ns, head));
+	assert_int_equal(input(w, site, &f, NULL, 0), 0);
+	f = (struct log_frame){ .type = LOG_FRAME_BUCKETS, .bucket = DIGEST_BUCKETS - 1 };
+	assert_int_equal(input(w, site, &f, NULL, 0), 0);
+	f = (struct log_frame){ .type = LOG_FRAME_END };
+	assert_int_equal(input(w, site, &f, NULL, 0), 0);
+	assert_int_equal(w->f->site[site].reader.replica.state, REPLICA_LIVE);
+}
+
+static void happens(struct world *w, uint16_t site, uint32_t object, uint8_t op)
+{
+	struct log_record r = { .digest = digest(object), .size = 1000, .op = op };
+	struct log_frame f = { .type = LOG_FRAME_EVENTS, .seq = ++w->seq[site] };
+
+	assert_int_equal(input(w, site, &f, &r, 1), 0);
+}
+
+static void tick(struct world *w, uint64_t seconds)
+{
+	w->now_ns += seconds * SECOND;
+	federation_tick(w->f, w->now_ns, NOW_S);
+}
+
+static void expanded(struct world *w, bool there)
+{
+	struct federation_key k[FEDERATION_BATCH];
+
+	for (size_t i = 0; i < w->n; i++)
+		k[i] = (struct federation_key){ (const uint8_t *)"key", NULL, there ? 3 : 0, 0 };
+	assert_int_equal(federation_expanded(w->f, A, w->expand, k, w->n, w->now_ns, NOW_S), 0);
+}
+
+static void offered(struct world *w, uint8_t verdict)
+{
+	uint8_t v[FEDERATION_BATCH];
+
+	memset(v, verdict, sizeof(v));
+	assert_int_equal(federation_offered(w->f, B, w->offer, v, w->n, w->now_ns, NOW_S), 0);
+}
+
+static void ended(struct world *w, uint8_t end)
+{
+	uint64_t lengths[FEDERATION_BATCH] = { 0 };
+	uint8_t ends[FEDERATION_BATCH];
+
+	memset(ends, end, sizeof(ends));
+	federation_ended(w->f, w->orders, ends, lengths, w->order.count, w->now_ns, NOW_S);
+}
+
+static uint64_t wanted(struct world *w)
+{
+	struct wanted_stats st;
+
+	wanted_stats_get(planner_wanted(w->f->planner, B), &st);
+	return st.objects;
+}
+
+static void create(struct world *w, uint64_t ttl_ns)
+{
+	struct federation_config cfg = { .planner = { .keys = 1000,
+						 .wanted_max = 10000,
+						 .memory_entries = 10000,
+						 .evicted_s = 100,
+						 .echo_s = 1000,
+						 .asked_s = 100 },
+		.compare_every_ns = 1000 * SECOND };
+	struct planner_policy p = { .allow = true, .class = WANTED_NORMAL };
+
+	memset(w, 0, sizeof(*w));
+	w->now_ns = 1000 * SECOND;
+	w->f = federation_create(&cfg, &ops, w);
+	assert_non_null(w->f);
+	assert_int_equal(federation_site_add(w->f, A), 0);
+	assert_int_equal(federation_site_add(w->f, B), 0);
+	assert_int_equal(federation_policy_set(w->f, A, B, &p, ttl_ns), 0);
+	bring_up(w, A);
+	bring_up(w, B);
+}
+
+static int setup(void **state)
+{
+	static struct world w;
+
+	create(&w, 0);
+	*state = &w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	federation_destroy(w->f);
+	return 0;
+}
+
+static void what_appears_is_asked_of_both_ends_and_ordered(void **state)
+{
+	struct world *w = *state;
+
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->n, 1);
+	assert_int_equal(w->expand_from, A);
+	assert_int_equal(w->offer_to, B);
+	assert_false(w->asked);
+	assert_int_equal(w->orders, 0);
+	offered(w, FEDERATION_BRING);
+	assert_int_equal(w->orders, 0);
+	expanded(w, true);
+	assert_int_equal(w->orders, 1);
+	assert_int_equal(w->order.count, 1);
+	assert_int_equal(w->order.bytes, 1000);
+	assert_int_equal(w->f->site[B].flow.flying, 1);
+	ended(w, FEDERATION_DONE);
+	assert_int_equal(w->f->site[B].flow.flying, 0);
+	assert_int_equal(w->f->site[B].flow.brought, 1);
+	tick(w, 10);
+	assert_int_equal(w->expands, 1);
+}
+
+static void what_we_brought_is_not_shipped_on(void **state)
+{
+	struct planner_policy back = { .allow = true, .class = WANTED_NORMAL };
+	struct world *w = *state;
+
+	assert_int_equal(federation_policy_set(w->f, B, A, &back, 0), 0);
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	expanded(w, true);
+	offered(w, FEDERATION_BRING);
+	happens(w, B, 1, LOG_STORED);
+	ended(w, FEDERATION_DONE);
+	happens(w, A, 1, LOG_REMOVED);
+	tick(w, 1);
+	happens(w, B, 1, LOG_REMOVED);
+	happens(w, B, 1, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->expands, 1);
+}
+
+static void what_is_gone_there_or_declined_is_not_ordered(void **state)
+{
+	struct world *w = *state;
+
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	expanded(w, false);
+	offered(w, FEDERATION_BRING);
+	happens(w, A, 2, LOG_STORED);
+	tick(w, 1);
+	expanded(w, true);
+	offered(w, FEDERATION_EVICTED);
+	assert_int_equal(w->orders, 0);
+	assert_int_equal(w->f->site[B].flow.gone, 1);
+	assert_int_equal(w->f->site[B].flow.declined, 1);
+	/* it is known here from now on */
+	happens(w, A, 2, LOG_REMOVED);
+	happens(w, A, 2, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->expands, 2);
+	assert_int_equal(wanted(w), 0);
+}
+
+static void a_full_site_is_left_alone_for_a_while(void **state)
+{
+	struct world *w = *state;
+
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	expanded(w, true);
+	offered(w, FEDERATION_BRING);
+	ended(w, FEDERATION_FULL);
+	assert_int_equal(wanted(w), 1);
+	tick(w, 1);
+	assert_true(w->f->site[B].flow.paused);
+	assert_int_equal(w->expands, 1);
+	tick(w, 2);
+	assert_int_equal(w->expands, 2);
+	expanded(w, true);
+	offered(w, FEDERATION_BRING);
+	ended(w, FEDERATION_FULL);
+	tick(w, 3); /* longer than before */
+	assert_int_equal(w->expands, 2);
+	tick(w, 2);
+	assert_int_equal(w->expands, 3);
+}
+
+static void what_fails_again_and_again_is_quarantined_until_asked_for(void **state)
+{
+	struct world *w = *state;
+
+	happens(w, A, 1, LOG_STORED);
+	for (unsigned int i = 1; i <= FEDERATION_POISON; i++) {
+		tick(w, 200);
+		assert_int_equal(w->expands, i);
+		expanded(w, true);
+		offered(w, FEDERATION_BRING);
+		ended(w, FEDERATION_FAILED);
+	}
+	assert_int_equal(w->f->site[B].flow.quarantined, 1);
+	assert_int_equal(wanted(w), 0);
+	tick(w, 300);
+	assert_int_equal(w->expands, FEDERATION_POISON);
+	assert_true(federation_asked(w->f, B, digest(1), 5, true, w->now_ns, NOW_S));
+	tick(w, 1);
+	assert_int_equal(w->expands, FEDERATION_POISON + 1);
+	assert_true(w->asked);
+}
+
+static void an_answer_that_does_not_come_gives_the_batch_up(void **state)
+{
+	struct world *w = *state;
+	uint64_t first;
+
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	first = w->expand;
+	tick(w, 40);
+	assert_int_equal(w->f->site[B].batches, 0);
+	tick(w, 1);
+	assert_int_equal(w->expands, 2);
+	assert_true(w->expand != first);
+	/* the late answer to the first is no error and counts for nothing */
+	w->offer = first;
+	offered(w, FEDERATION_BRING);
+	assert_int_equal(w->orders, 0);
+}
+
+static void a_lost_site_master_puts_the_batch_back(void **state)
+{
+	struct world *w = *state;
+
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	offered(w, FEDERATION_BRING);
+	federation_close(w->f, A, w->now_ns);
+	assert_int_equal(w->f->site[B].batches, 0);
+	assert_int_equal(w->f->site[B].flow.flying, 0);
+	assert_int_equal(w->f->site[A].reader.replica.state, REPLICA_STALE);
+	assert_int_equal(wanted(w), 1);
+	tick(w, 5);
+	assert_int_equal(w->expands, 1);
+}
+
+static void without_an_edge_nothing_is_asked(void **state)
+{
+	struct world *w = *state;
+
+	w->no_edge = true;
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	tick(w, 1);
+	assert_int_equal(w->expands, 0);
+	assert_int_equal(wanted(w), 1);
+	w->no_edge = false;
+	tick(w, 1);
+	assert_int_equal(w->expands, 1);
+}
+
+static void a_site_begins_slowly(void **state)
+{
+	struct world *w = *state;
+
+	for (uint32_t i = 0; i < 4 * FEDERATION_BATCH; i++)
+		happens(w, A, i, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->expands, 1);
+	assert_int_equal(w->n, FEDERATION_BATCH);
+	expanded(w, true);
+	offered(w, FEDERATION_BRING);
+	ended(w, FEDERATION_DONE);
+	tick(w, 1);
+	assert_int_equal(w->expands, 3);
+}
+
+static void what_waited_too_long_is_dropped(void **state)
+{
+	struct world *w = *state;
+
+	federation_destroy(w->f);
+	create(w, 10 * SECOND);
+	w->no_edge = true;
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	tick(w, 10);
+	assert_int_equal(w->f->site[B].flow.expired, 1);
+	assert_int_equal(wanted(w), 0);
+}
+
+static void answers_that_do_not_fit_are_refused(void **state)
+{
+	struct federation_key k = { (const uint8_t *)"key", NULL, 3, 0 };
+	struct world *w = *state;
+	uint8_t bad = 9, good = FEDERATION_BRING;
+
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(federation_offered(w->f, A, w->offer, &good, 1, w->now_ns, NOW_S),
+		-EPROTO);
+	assert_int_equal(federation_offered(w->f, B, w->offer, &bad, 1, w->now_ns, NOW_S), -EPROTO);
+	assert_int_equal(federation_offered(w->f, B, w->offer, &good, 0, w->now_ns, NOW_S),
+		-EPROTO);
+	assert_int_equal(federation_expanded(w->f, B, w->expand, &k, 1, w->now_ns, NOW_S), -EPROTO);
+	assert_int_equal(federation_expanded(w->f, A, w->expand, &k, 1, w->now_ns, NOW_S), 0);
+	assert_int_equal(federation_expanded(w->f, A, w->expand, &k, 1, w->now_ns, NOW_S), -EPROTO);
+}
+
+static void history_is_planned_by_a_backfill_alone(void **state)
+{
+	struct log_record r[2] = { { .digest = digest(1), .size = 1, .op = LOG_STORED },
+		{ .digest = digest(2), .op = LOG_STORED, .flags = LOG_FLAG_OURS } };
+	struct log_frame f = { .type = LOG_FRAME_WALKED, .bucket = DIGEST_BUCKETS - 1 };
+	uint8_t head[LOG_FRAME_HEADER_BYTES];
+	struct planner_policy none = { .allow = false };
+	struct planner_policy p = { .allow = true, .class = WANTED_BULK };
+	struct world *w = *state;
+
+	assert_int_equal(federation_policy_set(w->f, A, B, &none, 0), 0);
+	happens(w, A, 1, LOG_STORED);
+	happens(w, A, 2, LOG_STORED);
+	assert_int_equal(federation_policy_set(w->f, A, B, &p, 0), 0);
+	tick(w, 1);
+	assert_int_equal(wanted(w), 0);
+	assert_int_equal(input(w, A, &f, r, 2), -EPROTO);
+	assert_int_equal(federation_backfill(w->f, A), 0);
+	assert_int_equal(federation_backfill(w->f, A), -EALREADY);
+	assert_true(federation_pull(w->f, A, w->now_ns, head));
+	assert_int_equal(head[0], LOG_FRAME_WALK);
+	assert_int_equal(input(w, A, &f, r, 2), 0);
+	assert_int_equal(wanted(w), 1); /* not what we brought there */
+	assert_int_equal(federation_backfill(w->f, A), 0);
+}
+
+static void few_load_their_snapshot_at_once(void **state)
+{
+	static const uint16_t tenants[] = { 0 };
+	uint8_t head[LOG_FRAME_HEADER_BYTES];
+	struct world *w = *state;
+
+	for (uint16_t i = 2; i < 2 + FEDERATION_LOADS + 1; i++) {
+		assert_int_equal(federation_site_add(w->f, i), 0);
+		federation_open(w->f, i, tenants, 1, w->now_ns);
+		assert_int_equal(federation_pull(w->f, i, w->now_ns, head),
+			i < 2 + FEDERATION_LOADS);
+	}
+	federation_close(w->f, 2, w->now_ns);
+	assert_true(federation_pull(w->f, 2 + FEDERATION_LOADS, w->now_ns, head));
+}
+
+static void a_site_that_is_no_more_holds_nothing(void **state)
+{
+	struct world *w = *state;
+
+	happens(w, A, 1, LOG_STORED);
+	assert_true(index_value(planner_index(w->f->planner), digest(1)) != 0);
+	federation_site_del(w->f, A);
+	assert_int_equal(index_value(planner_index(w->f->planner), digest(1)), 0);
+	assert_int_equal(wanted(w), 0);
+	assert_int_equal(federation_site_add(w->f, A), 0);
+}
+
+int main(void)
+{
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(what_appears_is_asked_of_both_ends_and_ordered),
+		TEST(what_we_brought_is_not_shipped_on),
+		TEST(what_is_gone_there_or_declined_is_not_ordered),
+		TEST(a_full_site_is_left_alone_for_a_while),
+		TEST(what_fails_again_and_again_is_quarantined_until_asked_for),
+		TEST(an_answer_that_does_not_come_gives_the_batch_up),
+		TEST(a_lost_site_master_puts_the_batch_back),
+		TEST(without_an_edge_nothing_is_asked),
+		TEST(a_site_begins_slowly),
+		TEST(what_waited_too_long_is_dropped),
+		TEST(answers_that_do_not_fit_are_refused),
+		TEST(history_is_planned_by_a_backfill_alone),
+		TEST(few_load_their_snapshot_at_once),
+		TEST(a_site_that_is_no_more_holds_nothing),
+	};
+
+	return cmocka_run_group_tests_name("federation", tests, NULL, NULL);
+}
