@@ -3,6 +3,7 @@
 
 Bytes are line bytes: a frame and the 24 bytes that Ethernet adds (preamble, checksum, gap), which
 is how caps are counted (doc/wire.md section 12.5)."""
+import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
@@ -71,3 +72,14 @@ def rate_bps(packets: Sequence[CapturedPacket]) -> float:
 def longest_gap(packets: Sequence[CapturedPacket]) -> float:
     """Seconds of the longest silence between two packets."""
     return max((b.time - a.time for a, b in pairwise(packets)), default=0.0)
+
+
+def sleep_punctually(seconds: float) -> float:
+    """Sleep, in steps of 5 ms; by how much the latest of them was late. On a machine that has a CPU
+    for whoever wants it that is under a millisecond."""
+    end = time.monotonic() + seconds
+    late = 0.0
+    while (now := time.monotonic()) < end:
+        time.sleep(0.005)
+        late = max(late, time.monotonic() - now - 0.005)
+    return late
