@@ -143,7 +143,7 @@ static void trial_watch(struct rate *r, const struct rate_report *p)
 	r->trial_lost += p->lost;
 	if (r->base_ns <= r->trial_base_ns + (int64_t)NS_PER_MS / 2) {
 		r->trial = false;
-	} else if (r->queue_ns > rate_target_ns(p->min_rtt_ns) ||
+	} else if (r->queue_ns > 2 * rate_target_ns(p->min_rtt_ns) + NS_PER_MS ||
 		(r->trial_lost > 8 * 1500 && overflows(r, r->trial_bytes, r->trial_lost))) {
 		r->trial = false;
 		rebase(r, r->trial_base_ns);
@@ -269,7 +269,8 @@ static uint64_t last_spans(const struct rate *r)
 /* What the line gives us; from the span that is not over when there is none yet. 0: not known. */
 static double line_bps(const struct rate *r, const struct rate_report *p)
 {
-	bool queued = r->queue_ns > rate_target_ns(p->min_rtt_ns);
+	bool shares = !p->urgent || p->now_ns < r->crowd_end_ns;
+	bool queued = shares && r->queue_ns > rate_target_ns(p->min_rtt_ns);
 	double bps = (double)(p->bulk   ? r->recent_bps
 			       : queued ? last_spans(r)
 					: best_span(r)),
@@ -430,7 +431,8 @@ static bool is_foreign(const struct rate *r, const struct rate_report *p, uint64
 {
 	uint64_t least = target / 3 > 3 * NS_PER_MS / 2 ? target / 3 : 3 * NS_PER_MS / 2;
 
-	return r->proven_bps != 0 && p->now_ns >= r->over_ns && r->queue_ns > least && !r->step;
+	return r->proven_bps != 0 && p->now_ns >= r->over_ns && r->queue_ns > least && !r->step &&
+		!r->trial;
 }
 
 /* The queue that bulk gives way to has not moved for long: put it on trial. */
