@@ -374,6 +374,49 @@ static void hole_and_duplicate_are_told_apart(void **state)
 	reader_fini(&w.reader);
 }
 
+/* Of a reader at event 0 of an empty log. */
+static int give(struct world *w, enum log_frame_type type, uint64_t seq, uint32_t n,
+	uint64_t now_ns)
+{
+	static uint8_t buf[LOG_FRAME_HEADER_BYTES + FEED_EVENTS * LOG_RECORD_BYTES];
+	struct log_frame f = { .type = type, .epoch = 1, .seq = seq, .n = n };
+
+	if (type == LOG_FRAME_BUCKETS)
+		f.bucket = DIGEST_BUCKETS - 1;
+	log_frame_header_encode(buf, &f);
+	for (uint32_t i = 0; i < n; i++) {
+		struct log_record r = { .digest = key(i % KEYS), .op = LOG_STORED };
+
+		log_record_encode(buf + LOG_FRAME_HEADER_BYTES + i * LOG_RECORD_BYTES, &r);
+	}
+	return reader_input(&w->reader, buf, log_frame_bytes(type, n), now_ns);
+}
+
+static void a_stream_that_goes_on_is_not_yet_complete(void **state)
+{
+	static struct world w;
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	assert_int_equal(reader_init(&w.reader, &sink, &w, UINT64_MAX / 2, 1), 0);
+	reader_open(&w.reader, 1);
+	assert_int_equal(give(&w, LOG_FRAME_SNAPSHOT, 0, 0, 10), 0);
+	assert_int_equal(give(&w, LOG_FRAME_BUCKETS, 0, 0, 20), 0);
+	assert_int_equal(give(&w, LOG_FRAME_END, 0, 0, 30), 0);
+	assert_int_equal(w.reader.current_ns, 30);
+	reader_close(&w.reader, 40);
+	reader_open(&w.reader, 50);
+	assert_int_equal(give(&w, LOG_FRAME_RESUMED, 1, 0, 60), 0);
+	assert_int_equal(w.reader.replica.state, REPLICA_LIVE);
+	assert_int_equal(w.reader.current_ns, 30);
+	/* a full frame: more may be behind it */
+	assert_int_equal(give(&w, LOG_FRAME_EVENTS, 1, FEED_EVENTS, 70), 0);
+	assert_int_equal(w.reader.current_ns, 30);
+	assert_int_equal(give(&w, LOG_FRAME_EVENTS, 1 + FEED_EVENTS, 1, 80), 0);
+	assert_int_equal(w.reader.current_ns, 80);
+	reader_fini(&w.reader);
+}
+
 static void frame_of_wrong_length_or_unknown_type_is_refused(void **state)
 {
 	struct log_frame f = { .type = LOG_FRAME_EVENTS, .n = 2, .epoch = 3, .seq = 4 }, got;
@@ -401,6 +444,7 @@ int main(void)
 		cmocka_unit_test(reader_converges_to_the_site_whatever_happens_to_the_stream),
 		cmocka_unit_test(failed_snapshot_changes_nothing),
 		cmocka_unit_test(hole_and_duplicate_are_told_apart),
+		cmocka_unit_test(a_stream_that_goes_on_is_not_yet_complete),
 		cmocka_unit_test(frame_of_wrong_length_or_unknown_type_is_refused),
 	};
 

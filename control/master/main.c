@@ -35,12 +35,27 @@ static const char usage[] =
 	"  links:                     # caps of single directions; the lowest of the caps of\n"
 	"                             # both sites and of the link counts\n"
 	"    - { from: a, to: b, cap: 1G }\n"
+	"  policies:                  # what is replicated by itself, by site, label or \"*\"\n"
+	"    - { from: eu, to: us, class: bulk, cap: 1G, least: 64K, ttl: 1h }\n"
+	"  evicted_for: 1h            # not sent again so long to a site that lost it\n"
 	"  report_interval: 1s\n"
 	"  keep_finished: 7d\n"
 	"  open_order_idle: 10m\n"
 	"  log_level: info\n"
 	"\n"
-	"SIGTERM stops, SIGHUP reloads sites, links and certificates. Orders survive any stop.\n"
+	"Configuration of a site:\n"
+	"  site: a\n"
+	"  secret: deployment.secret  # the same at all sites\n"
+	"  sources:\n"
+	"    - { name: pool, pool: /dev/shm/a.pool, tenant: default }\n"
+	"    - { name: m, events: \"tcp://10.0.0.5:5557\", admin: \"http://10.0.0.5:9003\" }\n"
+	"  tenants:\n"
+	"    - { name: default, socket: /run/strait/exist.sock }\n"
+	"  state_dir: /var/lib/strait-site\n"
+	"  master: 10.0.0.1:7400      # the inter-dc master, with tls of role site-master\n"
+	"\n"
+	"SIGTERM stops, SIGHUP reloads sites, links, policies and certificates. Orders survive\n"
+	"any stop.\n"
 	"Exit status: 0 stopped as asked, 1 failed, 2 wrong use or configuration.\n";
 
 enum { OPT_CHECK = 256, OPT_PRINT, OPT_MIN_TERM, OPT_LOG_LEVEL, OPT_ROLE, OPT_VERSION };
@@ -108,6 +123,11 @@ static int site_main(const char *path, const char *level_name, bool check, bool 
 		rc = text == NULL;
 		fputs(text != NULL ? text : "", stdout);
 		free(text);
+	}
+	if (check && site_config_check(cfg, path, err, sizeof(err)) != 0) {
+		fprintf(stderr, "strait-master: %s\n", err);
+		site_config_free(cfg);
+		return 2;
 	}
 	if (check)
 		fprintf(stderr, "%s: ok\n", path);

@@ -72,6 +72,53 @@ static void the_lowest_cap_counts(void **state)
 	master_config_free(m.cfg);
 }
 
+static void policies_are_matched_in_order_by_site_or_label(void **state)
+{
+	const struct site a = { .name = "a", .label = "eu" }, b = { .name = "b", .label = "us" };
+	const struct site c = { .name = "c" };
+	struct master m = { 0 };
+
+	(void)state;
+	m.cfg = load("policies:\n- { from: a, to: us, allow: false }\n"
+		     "- { from: eu, to: \"*\", class: normal, cap: 1M, after: 2, least: 1K,\n"
+		     "    most: 1M, ttl: 1m, tenants: [ x, y ] }\n");
+	if (m.cfg == NULL)
+		fail_msg("%s", err);
+	assert_ptr_equal(policy_find(&m, &a, &b), &m.cfg->policies[0]);
+	assert_false(m.cfg->policies[0].allowed);
+	assert_ptr_equal(policy_find(&m, &a, &c), &m.cfg->policies[1]);
+	assert_null(policy_find(&m, &c, &a));
+	assert_true(m.cfg->policies[1].allowed);
+	assert_int_equal(m.cfg->policies[1].least_bytes, 1024);
+	assert_int_equal(m.cfg->policies[1].ttl_ns, 60000000000);
+	assert_int_equal(m.cfg->policies[1].tenants_count, 2);
+	assert_string_equal(m.cfg->policies[1].tenants[1], "y");
+	master_config_free(m.cfg);
+}
+
+static void wrong_policies_are_refused_with_their_line(void **state)
+{
+	static const struct {
+		const char *rest, *want;
+	} cases[] = {
+		{ "policies:\n- { from: a, to: b, class: urgent }\n",
+			":4: policies[0].class: use normal or bulk" },
+		{ "policies:\n- { from: a, to: b, allow: perhaps }\n",
+			":4: policies[0].allow: use true or false" },
+		{ "policies:\n- { from: a, to: b, least: 2M, most: 1M }\n",
+			":4: policies[0].most: must be least to 4G" },
+		{ "policies:\n- { from: a }\n", "to" },
+		{ "secret: /no/such/file\n", "secret" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_null(load(cases[i].rest));
+		if (strstr(err, cases[i].want) == NULL)
+			fail_msg("case %zu: \"%s\", expected \"%s\"", i, err, cases[i].want);
+	}
+}
+
 static void check_finds_what_the_start_would(void **state)
 {
 	char db[80], text[400];
@@ -139,6 +186,8 @@ int main(void)
 		cmocka_unit_test(wrong_sites_and_links_are_refused_with_their_line),
 		cmocka_unit_test(check_finds_what_the_start_would),
 		cmocka_unit_test(the_lowest_cap_counts),
+		cmocka_unit_test(policies_are_matched_in_order_by_site_or_label),
+		cmocka_unit_test(wrong_policies_are_refused_with_their_line),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

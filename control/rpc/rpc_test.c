@@ -184,6 +184,7 @@ static int setup(void **state)
 	assert_int_equal(pki_init(path(w, "evil", "."), 30, err, sizeof(err)), 0);
 	issue(w, "good", "master", "-", "master", -60, 3600);
 	issue(w, "good", "edge", "a", "edge-a", -60, 3600);
+	issue(w, "good", "site-master", "a", "site-a", -60, 3600);
 	issue(w, "good", "edge", "a", "old", -7200, -3600);
 	issue(w, "evil", "edge", "a", "edge-a", -60, 3600);
 	*state = w;
@@ -263,6 +264,48 @@ static void messages_of_all_sizes_arrive(void **state)
 	for (int i = 0; i < 4; i++)
 		send_sized(w->client.conn, 30 << 20, 0);
 	send_sized(w->client.conn, 30 << 20, -ENOBUFS);
+	stop(w);
+}
+
+enum { DRAIN_LOW = 64 << 10, DRAIN_FRAME = 20 << 10, DRAIN_FRAMES = 200 };
+
+static size_t drain_most;
+static int drain_left;
+
+static void drain(struct rpc_conn *c, void *ctx)
+{
+	static const uint8_t body[DRAIN_FRAME];
+
+	(void)ctx;
+	while (drain_left > 0 && rpc_queued_bytes(c) < 2 * DRAIN_LOW) {
+		assert_int_equal(rpc_send_bytes(c, 71, body, sizeof(body)), 0);
+		drain_left--;
+	}
+	if (rpc_queued_bytes(c) > drain_most)
+		drain_most = rpc_queued_bytes(c);
+}
+
+static void bulk_is_sent_frame_by_frame_and_little_waits(void **state)
+{
+	struct world *w = *state;
+
+	start(w, tls_of(w, "good", "good", "master"), tls_of(w, "good", "good", "site-a"));
+	connect_both(w);
+	assert_string_equal(rpc_peer(w->server.conn)->role, "site-master");
+	drain_left = DRAIN_FRAMES;
+	drain_most = 0;
+	rpc_set_drain(w->client.conn, DRAIN_LOW, drain);
+	drain(w->client.conn, NULL);
+	run_until(w, &w->server.messages, DRAIN_FRAMES);
+	assert_int_equal(w->server.type, 71);
+	assert_int_equal(w->server.bytes, DRAIN_FRAME);
+	assert_int_equal(drain_left, 0);
+	assert_true(drain_most < 2 * DRAIN_LOW + DRAIN_FRAME + 100);
+	/* a body of no bytes is a message, too; one that is too long is none */
+	assert_int_equal(rpc_send_bytes(w->client.conn, 72, NULL, 0), 0);
+	run_until(w, &w->server.messages, DRAIN_FRAMES + 1);
+	assert_int_equal(w->server.bytes, 0);
+	assert_int_equal(rpc_send_bytes(w->client.conn, 72, w, (64u << 20) + 1), -EMSGSIZE);
 	stop(w);
 }
 
@@ -652,6 +695,7 @@ int main(void)
 		cmocka_unit_test(both_sides_know_each_other),
 		cmocka_unit_test(exporter_is_equal_on_both_sides),
 		cmocka_unit_test(messages_of_all_sizes_arrive),
+		cmocka_unit_test(bulk_is_sent_frame_by_frame_and_little_waits),
 		cmocka_unit_test(close_delivers_what_was_queued),
 		cmocka_unit_test(refused_message_tells_the_sender_why),
 		cmocka_unit_test(certificate_of_another_ca_is_refused),

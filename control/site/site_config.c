@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SECRET_MIN = 16, SECRET_MAX = 4096, TENANTS_MAX = 64, KEYS_DEFAULT = 1000000 };
 
@@ -267,6 +268,23 @@ struct rpc_tls *site_config_tls(const struct site_config *cfg, char *err, size_t
 	rpc_tls_destroy(tls);
 	errno = EINVAL;
 	return NULL;
+}
+
+int site_config_check(const struct site_config *cfg, const char *path, char *err, size_t err_len)
+{
+	struct rpc_tls *tls;
+	char why[512];
+
+	if (cfg->state_dir != NULL && access(cfg->state_dir, W_OK | X_OK) != 0)
+		return config_fail(err, err_len, path, "state_dir", "%s: %s", cfg->state_dir,
+			strerror(errno));
+	if (cfg->master == NULL)
+		return 0;
+	tls = site_config_tls(cfg, why, sizeof(why));
+	if (tls == NULL)
+		return config_fail(err, err_len, path, "tls", "%s", why);
+	rpc_tls_destroy(tls);
+	return 0;
 }
 
 void site_config_free(struct site_config *cfg)

@@ -63,6 +63,11 @@ struct site_config *site_config_load(const char *path, char *err, size_t err_len
 void site_config_free(struct site_config *cfg);
 /** For cfg->master. The certificate must be of role site-master and of this site. NULL + errno. */
 struct rpc_tls *site_config_tls(const struct site_config *cfg, char *err, size_t err_len);
+/**
+ * For --check-config: what only the start would find, certificates and the state directory. 0 or
+ * -EINVAL + err.
+ */
+int site_config_check(const struct site_config *cfg, const char *path, char *err, size_t err_len);
 /** As YAML, defaults filled in. malloc'd. */
 char *site_config_print(const struct site_config *cfg);
 

@@ -9,13 +9,33 @@
 
 #include <errno.h>
 
+struct site {
+	struct event_base *base;
+	struct rpc_tls *tls;
+};
+
 static void on_stop(int signo, void *ctx)
 {
+	struct site *s = ctx;
+
 	(void)signo;
-	event_base_loopbreak(ctx);
+	event_base_loopbreak(s->base);
 }
 
-static const struct signals_handler on_signal = { .on_stop = on_stop };
+static void on_reload(void *ctx)
+{
+	struct site *s = ctx;
+	char err[512];
+
+	if (s->tls == NULL)
+		return;
+	if (rpc_tls_reload(s->tls, err, sizeof(err)) != 0)
+		log_error("site", "certificates not reloaded, the old ones stay: %s", err);
+	else
+		log_info("site", "certificates reloaded");
+}
+
+static const struct signals_handler on_signal = { on_stop, on_reload };
 
 /* The connection with the inter-dc master, if there is to be one. */
 static int uplink_start(const struct site_config *cfg, struct event_base *base,
@@ -33,19 +53,20 @@ static int uplink_start(const struct site_config *cfg, struct event_base *base,
 
 int site_run(const struct site_config *cfg)
 {
-	struct event_base *base = event_base_new();
+	struct site site = { .base = event_base_new() };
+	struct event_base *base = site.base;
 	struct signals *signals = NULL;
 	struct site_node *node = NULL;
 	struct uplink *uplink = NULL;
-	struct rpc_tls *tls = NULL;
 	char err[300] = "out of memory";
 	int ret = -ENOMEM;
 
 	if (base != NULL)
-		signals = signals_create(base, &on_signal, base);
+		signals = signals_create(base, &on_signal, &site);
 	if (signals != NULL)
 		node = site_node_create(base, cfg, err, sizeof(err));
-	if (node == NULL || uplink_start(cfg, base, node, &tls, &uplink, err, sizeof(err)) < 0) {
+	if (node == NULL ||
+		uplink_start(cfg, base, node, &site.tls, &uplink, err, sizeof(err)) < 0) {
 		log_error("site", "cannot start error=%s", err);
 		goto out;
 	}
@@ -57,7 +78,7 @@ int site_run(const struct site_config *cfg)
 	log_info("site", "stopped");
 out:
 	uplink_destroy(uplink);
-	rpc_tls_destroy(tls);
+	rpc_tls_destroy(site.tls);
 	site_node_destroy(node);
 	signals_destroy(signals);
 	if (base != NULL)
