@@ -99,6 +99,18 @@ class _Program:
         """Started, and not ended by itself."""
         return self._process is not None and self._process.poll() is None
 
+    def waited_for_cpu(self) -> float:
+        """Seconds in which its threads were ready to run and did not, as far as they live."""
+        if self._process is None:
+            return 0.0
+        waited = 0
+        for path in Path(f"/proc/{self._process.pid}/task").glob("*/schedstat"):
+            try:
+                waited += int(path.read_text("ascii").split()[1])
+            except OSError:
+                continue  # it ended
+        return waited / 1e9
+
     def stop(self) -> int:
         """SIGTERM and wait; the exit status."""
         if self._process is None:

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise
+from types import TracebackType
 
 from api.strait import DATA_PORT, Edge
 from framework.testbed_model.traffic_generator.scapy import CapturedPacket
@@ -74,12 +75,29 @@ def longest_gap(packets: Sequence[CapturedPacket]) -> float:
     return max((b.time - a.time for a, b in pairwise(packets)), default=0.0)
 
 
-def sleep_punctually(seconds: float) -> float:
-    """Sleep, in steps of 5 ms; by how much the latest of them was late. On a machine that has a CPU
-    for whoever wants it that is under a millisecond."""
-    end = time.monotonic() + seconds
-    late = 0.0
-    while (now := time.monotonic()) < end:
-        time.sleep(0.005)
-        late = max(late, time.monotonic() - now - 0.005)
-    return late
+class Starved:
+    """Whether the machine took the CPU from edges: inside the with block, the share of the time in
+    which one of their threads was ready to run and none of the CPUs was free for it."""
+
+    def __init__(self, *edges: Edge) -> None:
+        """Of these edges, the worst of them counts."""
+        self._edges = edges
+        self.share = 0.0
+
+    def __enter__(self) -> "Starved":
+        """From here on."""
+        self._begin = time.monotonic()
+        self._before = [edge.waited_for_cpu() for edge in self._edges]
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        """Up to here."""
+        span = time.monotonic() - self._begin
+        waited = [edge.waited_for_cpu() - was
+                  for edge, was in zip(self._edges, self._before, strict=True)]
+        self.share = max(waited) / span
+
+    def excuses(self) -> bool:
+        """Too much for times to mean anything: a twentieth."""
+        return self.share > 0.05
