@@ -80,10 +80,11 @@ if [ -e .git ]; then
 else
 	tar --exclude './build*' -cf - .
 fi | tar -xf - -C "$work/tree"
-# What the caller has built need not be built again: times of the files are kept.
-if [ -d "${BUILD:=build}/obj" ]; then
+# What the caller has built need not be built again: times of the files are kept. Built elsewhere
+# it is of no use, as lists of headers name files by their path.
+if [ "${BUILD:-build}" = build ] && [ -d build/obj ]; then
 	mkdir "$work/tree/build"
-	cp -a "$BUILD"/{bin,gen,lib,obj,flags} "$work/tree/build"
+	cp -a build/{bin,gen,lib,obj,flags} "$work/tree/build"
 fi
 cd "$work/tree" || exit 1
 programs=(build/bin/{strait-edge,strait-master,straitctl,strait-replay,strait-wan})
