@@ -70,25 +70,25 @@ static bool on_offer(void *ctx, uint16_t to, uint64_t batch, const struct digest
 	return send_digests(ctx, to, STRAIT__MSG_TYPE__MSG_SITE_OFFER, batch, d, n, asked);
 }
 
-static uint64_t on_submit(void *ctx, const struct federation_order *fo)
+static uint64_t on_submit(void *ctx, const struct federation_order *what)
 {
 	struct orderbook_key keys[FEDERATION_BATCH];
 	struct master *m = ctx;
 	struct replication *r = m->replication;
 	uint64_t now_ms = clock_unix_ms();
-	struct orderbook_spec spec = { .from_site = r->slot[fo->from].site,
-		.to_site = r->slot[fo->to].site,
-		.class = fo->class,
-		.bytes = fo->bytes,
-		.deadline_ms = fo->ttl_ns > 0 ? now_ms + fo->ttl_ns / 1000000 + 1 : 0,
+	struct orderbook_spec spec = { .from_site = r->slot[what->from].site,
+		.to_site = r->slot[what->to].site,
+		.class = what->class,
+		.bytes = what->bytes,
+		.deadline_ms = what->ttl_ns > 0 ? now_ms + what->ttl_ns / 1000000 + 1 : 0,
 		.keys = keys,
-		.count = fo->count };
+		.count = what->count };
 	struct order *o;
 	char err[256];
 
-	for (size_t i = 0; i < fo->count; i++)
-		keys[i] = (struct orderbook_key){ fo->keys[i].key, fo->keys[i].tenant,
-			fo->keys[i].key_len, fo->keys[i].tenant_len };
+	for (size_t i = 0; i < what->count; i++)
+		keys[i] = (struct orderbook_key){ what->keys[i].key, what->keys[i].tenant,
+			what->keys[i].key_len, what->keys[i].tenant_len };
 	o = orderbook_submit(m->book, &spec, now_ms, err, sizeof(err));
 	if (o == NULL) {
 		log_limited(LOG_LEVEL_WARN, "replication", 10000, "no order from=%s to=%s: %s",
@@ -97,7 +97,7 @@ static uint64_t on_submit(void *ctx, const struct federation_order *fo)
 	}
 	r->orders++;
 	log_debug("replication", "order=%" PRIu64 " from=%s to=%s objects=%zu", o->id,
-		spec.from_site, spec.to_site, fo->count);
+		spec.from_site, spec.to_site, what->count);
 	master_changed(m);
 	return o->id;
 }

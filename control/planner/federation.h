@@ -14,8 +14,8 @@
  *     -> when both answered: one order of what the first still has and the second accepts
  *     -> when the order has ended: done, dropped, wanted again, or quarantined
  *
- * A destination gets FEDERATION_WINDOW batches at once, after a start or trouble only one, so that a
- * site that comes back empty or full is approached slowly. Snapshots are loaded by at most
+ * A destination gets FEDERATION_WINDOW batches at once, after a start or trouble only one, so that
+ * a site that comes back empty or full is approached slowly. Snapshots are loaded by at most
  * FEDERATION_LOADS readers at a time. An object that failed FEDERATION_POISON times, for reasons
  * that are its own or nobody's, is left alone (quarantine) until somebody asks for it.
  *

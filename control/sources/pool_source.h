@@ -24,7 +24,7 @@ struct event_base;
 struct pool_source;
 
 struct pool_source_handler {
-	/** *digest is what on_removed() will name it by. Negative: refused, it is told again later. */
+	/** *digest is what on_removed() will name it by. Negative: refused, it is told again. */
 	int (*on_stored)(const void *key, size_t len, uint64_t size, bool ours,
 		struct digest128 *digest, void *ctx);
 	void (*on_removed)(struct digest128 digest, bool evicted, void *ctx);

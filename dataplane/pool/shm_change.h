@@ -5,11 +5,11 @@
  * Follow what appears in a pool and what goes, as a source of events: any number of processes, each
  * at its own pace, none of which the writers wait for or know.
  *
- * The pool keeps the numbers of the last SHM_CHANGES entries that changed. Who follows looks up what
- * such an entry is now; of two changes in a row it sees the second alone, which is all that still
- * matters. Who falls behind by more, or meets a recovery after a client was killed, walks all entries
- * once (shm_change_scan) and goes on from where the ring stood before the walk: changes told twice
- * are harmless, none is missed.
+ * The pool keeps the numbers of the last SHM_CHANGES entries that changed. Who follows looks up
+ * what such an entry is now; of two changes in a row it sees the second alone, which is all that
+ * still matters. Who falls behind by more, or meets a recovery after a client was killed, walks all
+ * entries once (shm_change_scan) and goes on from where the ring stood before the walk:
+ * changes told twice are harmless, none is missed.
  *
  * An object that came by pool_reserve(), which is how edges write, is `ours`: the transport brought
  * it. What libstrait put is native.
