@@ -551,6 +551,23 @@ static int on_offered(struct client *c, const Strait__SiteOffered *msg)
 		msg->verdicts.data, msg->verdicts.len, clock_now_ns(), now_s());
 }
 
+static int on_asked(struct client *c, const Strait__SiteAsked *msg)
+{
+	const struct replication_slot *s = &c->master->replication->slot[c->slot];
+
+	if (msg->tenant >= s->tenant_count || msg->digests.len % 16 != 0)
+		return -EBADMSG;
+	for (size_t i = 0; i < msg->digests.len; i += 16) {
+		struct digest128 d;
+
+		memcpy(&d.lo, msg->digests.data + i, 8);
+		memcpy(&d.hi, msg->digests.data + i + 8, 8);
+		(void)federation_asked(c->master->replication->f, c->slot, d,
+			s->tenants[msg->tenant], false, clock_now_ns(), now_s());
+	}
+	return 0;
+}
+
 static int on_report(struct client *c, Strait__SiteReport *msg)
 {
 	struct replication_slot *s = &c->master->replication->slot[c->slot];
@@ -567,6 +584,7 @@ static int unpack(struct client *c, uint16_t type, const uint8_t *body, size_t l
 	Strait__SiteExpanded *expanded;
 	Strait__SiteOffered *offered;
 	Strait__SiteReport *report;
+	Strait__SiteAsked *asked;
 	int rc = -EBADMSG;
 
 	switch (type) {
@@ -582,6 +600,13 @@ static int unpack(struct client *c, uint16_t type, const uint8_t *body, size_t l
 		if (offered != NULL) {
 			rc = on_offered(c, offered);
 			strait__site_offered__free_unpacked(offered, NULL);
+		}
+		return rc;
+	case STRAIT__MSG_TYPE__MSG_SITE_ASKED:
+		asked = strait__site_asked__unpack(NULL, len, body);
+		if (asked != NULL) {
+			rc = on_asked(c, asked);
+			strait__site_asked__free_unpacked(asked, NULL);
 		}
 		return rc;
 	case STRAIT__MSG_TYPE__MSG_SITE_REPORT:

@@ -15,7 +15,7 @@ struct federation_batch {
 	uint8_t class;
 	uint32_t n;
 	struct wanted_object objects[FEDERATION_BATCH];
-	bool expanded, offered;
+	bool expanded, offered, asked;
 	uint8_t verdicts[FEDERATION_BATCH];
 	struct federation_key keys[FEDERATION_BATCH]; /* into names */
 	uint8_t *names;
@@ -293,7 +293,12 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 	batch_free(f, p);
 }
 
-/* Ask both ends about objects of one source and class. */
+static bool is_asked(const struct federation *f, const struct wanted_object *o, uint16_t to)
+{
+	return o->class == WANTED_URGENT || memory_get(f->asked[to], o->digest, f->now_s) > 0;
+}
+
+/* Ask both ends about objects of one source and class, all asked for there or none. */
 static void batch_begin(struct federation *f, uint16_t to, struct wanted_object *o, size_t n)
 {
 	struct federation_batch *b = calloc(1, sizeof(*b));
@@ -310,6 +315,7 @@ static void batch_begin(struct federation *f, uint16_t to, struct wanted_object 
 	b->from = o[0].from;
 	b->to = to;
 	b->class = o[0].class;
+	b->asked = is_asked(f, &o[0], to);
 	b->n = (uint32_t)n;
 	memcpy(b->objects, o, n * sizeof(*o));
 	for (size_t i = 0; i < n; i++) {
@@ -321,7 +327,7 @@ static void batch_begin(struct federation *f, uint16_t to, struct wanted_object 
 	b->next = f->batches;
 	f->batches = b;
 	if (!f->ops->expand(f->ctx, b->from, b->id, d, n) ||
-		!f->ops->offer(f->ctx, to, b->id, d, n, b->class == WANTED_URGENT))
+		!f->ops->offer(f->ctx, to, b->id, d, n, b->asked))
 		batch_abandon(f, find(f, b->id, 0));
 }
 
@@ -332,7 +338,7 @@ static bool is_late(const struct federation *f, const struct wanted_object *o, u
 	return ttl_ns > 0 && f->now_ns - o->since_ns >= ttl_ns;
 }
 
-/* Take the next objects of a destination and split them by source and class. */
+/* Take the next objects of a destination and split them by what a batch has in common. */
 static void dispatch_to(struct federation *f, uint16_t to)
 {
 	struct wanted_object o[FEDERATION_BATCH], group[FEDERATION_BATCH];
@@ -346,7 +352,8 @@ static void dispatch_to(struct federation *f, uint16_t to)
 		if (first.class == WANTED_CLASSES) /* taken with an earlier one */
 			continue;
 		for (size_t i = left; i < n; i++) {
-			if (o[i].class != first.class || o[i].from != first.from)
+			if (o[i].class != first.class || o[i].from != first.from ||
+				is_asked(f, &o[i], to) != is_asked(f, &first, to))
 				continue;
 			if (is_late(f, &o[i], to))
 				s->flow.expired++;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { FAILURES = 1 << 14, FAILURES_S = 86400, RATE_S = 10 };
+enum { FAILURES = 1 << 14, FAILURES_S = 86400, ASKED_S = 600, RATE_S = 10 };
 #define SECOND UINT64_C(1000000000)
 /* A set that does not become whole in an hour never will. */
 #define SET_NS (3600 * SECOND)
@@ -38,6 +38,7 @@ void federation_destroy(struct federation *f)
 		if (f->site[i].used)
 			reader_fini(&f->site[i].reader);
 		memory_destroy(f->failures[i]);
+		memory_destroy(f->asked[i]);
 	}
 	planner_destroy(f->planner);
 	free(f);
@@ -100,7 +101,9 @@ int federation_site_add(struct federation *f, uint16_t slot)
 	*s = (struct federation_site){ .f = f, .window = 1, .pause_ns = FEDERATION_PAUSE_NS };
 	if (f->failures[slot] == NULL)
 		f->failures[slot] = memory_create(FAILURES, FAILURES_S);
-	if (f->failures[slot] == NULL ||
+	if (f->asked[slot] == NULL)
+		f->asked[slot] = memory_create(FAILURES, ASKED_S);
+	if (f->failures[slot] == NULL || f->asked[slot] == NULL ||
 		reader_init(&s->reader, &sink, s, f->compare_every_ns, f->seed + slot) < 0)
 		return -ENOMEM;
 	s->used = true;
@@ -258,8 +261,11 @@ bool federation_asked(struct federation *f, uint16_t slot, struct digest128 d, u
 
 	f->now_ns = now_ns;
 	f->now_s = now_s;
+	if (!planner_asked(f->planner, slot, &r, urgent, now_ns, now_s))
+		return false;
 	memory_forget(f->failures[slot], d);
-	return planner_asked(f->planner, slot, &r, urgent, now_ns, now_s);
+	(void)memory_mark(f->asked[slot], d, now_s);
+	return true;
 }
 
 /* Goodput towards a site, smoothed over about ten seconds of work. */

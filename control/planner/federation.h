@@ -111,7 +111,7 @@ struct federation {
 	const struct federation_ops *ops;
 	void *ctx;
 	struct planner *planner;
-	struct memory *failures[INDEX_SITES];
+	struct memory *failures[INDEX_SITES], *asked[INDEX_SITES];
 	struct federation_site site[INDEX_SITES];
 	uint64_t ttl_ns[INDEX_SITES][INDEX_SITES];
 	uint64_t compare_every_ns, seed;

@@ -449,6 +449,31 @@ static void few_load_their_snapshot_at_once(void **state)
 	assert_true(federation_pull(w->f, 2 + FEDERATION_LOADS, w->now_ns, head));
 }
 
+static void requests_that_miss_bring_it_where_a_policy_waits_for_them(void **state)
+{
+	struct planner_policy p = { .allow = true, .class = WANTED_BULK, .after = 2 };
+	struct world *w = *state;
+
+	assert_int_equal(federation_policy_set(w->f, A, B, &p, 0), 0);
+	happens(w, A, 1, LOG_STORED);
+	happens(w, B, 1, LOG_STORED);
+	happens(w, B, 1, LOG_REMOVED);
+	assert_false(federation_asked(w->f, B, digest(1), 5, false, w->now_ns, NOW_S));
+	tick(w, 1);
+	assert_int_equal(w->expands, 0);
+	assert_true(federation_asked(w->f, B, digest(1), 5, false, w->now_ns, NOW_S));
+	tick(w, 1);
+	assert_int_equal(w->expands, 1);
+	assert_true(w->asked); /* although it was evicted */
+	/* without such a policy a miss is no reason */
+	p.after = 0;
+	assert_int_equal(federation_policy_set(w->f, A, B, &p, 0), 0);
+	happens(w, A, 2, LOG_STORED);
+	happens(w, B, 2, LOG_STORED);
+	happens(w, B, 2, LOG_REMOVED);
+	assert_false(federation_asked(w->f, B, digest(2), 5, false, w->now_ns, NOW_S));
+}
+
 static void a_site_that_is_no_more_holds_nothing(void **state)
 {
 	struct world *w = *state;
@@ -478,6 +503,7 @@ int main(void)
 		TEST(answers_that_do_not_fit_are_refused),
 		TEST(history_is_planned_by_a_backfill_alone),
 		TEST(few_load_their_snapshot_at_once),
+		TEST(requests_that_miss_bring_it_where_a_policy_waits_for_them),
 		TEST(a_site_that_is_no_more_holds_nothing),
 	};
 

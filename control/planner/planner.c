@@ -270,7 +270,7 @@ bool planner_asked(struct planner *p, uint16_t site, const struct log_record *r,
 		uint16_t from = (uint16_t)__builtin_ctz(left);
 		const struct planner_policy *y = &p->policy[from][site];
 
-		if (!passes(y, r) || (!urgent && asked < y->after))
+		if (!passes(y, r) || (!urgent && (y->after == 0 || asked < y->after)))
 			continue;
 		memory_forget(p->evicted[site], r->digest);
 		if (wanted_add(p->wanted[site], r, from, urgent ? WANTED_URGENT : y->class, true,

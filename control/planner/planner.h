@@ -80,7 +80,8 @@ void planner_drop(struct planner *p, uint16_t site);
 void planner_bringing(struct planner *p, uint16_t site, struct digest128 d, uint64_t now_s);
 /**
  * Somebody at a site asked for it and it was not there. Counts, and plans what a policy allows,
- * whatever was evicted; urgent says in which class. Returns whether it is wanted now.
+ * whatever was evicted: when it was asked for often enough, where a policy waits for that, or at
+ * once and in that class if urgent. Returns whether it is wanted now.
  */
 bool planner_asked(struct planner *p, uint16_t site, const struct log_record *r, bool urgent,
 	uint64_t now_ns, uint64_t now_s);

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 16, BACKLOG = 128, EVENTS = 16 };
+enum { THREADS_MAX = 16, BACKLOG = 128, EVENTS = 16, MISSED_MAX = 1024 };
 
 /* What epoll tells beside clients, which are told by their place in fds. */
 enum { TAG_LISTENER = UINT32_MAX, TAG_STOP = UINT32_MAX - 1 };
@@ -30,6 +30,9 @@ struct exist_server {
 	unsigned int started;
 	pthread_t threads[THREADS_MAX];
 	_Atomic uint64_t clients, refused, requests, keys, broken;
+	pthread_mutex_t missed_lock;
+	struct digest128 missed[MISSED_MAX];
+	size_t nmissed;
 };
 
 static void client_close(struct exist_server *s, uint32_t at)
@@ -94,6 +97,35 @@ struct work {
 	uint8_t answers[EXIST_KEYS_MAX + 4];
 };
 
+/* Hints for the planner: nobody waits to leave one. */
+static void note_missed(struct exist_server *s, const struct work *w, const struct exist_reply *r,
+	size_t n)
+{
+	if (pthread_mutex_trylock(&s->missed_lock) != 0)
+		return;
+	if (r->flags & EXIST_PREFIX) {
+		if (r->first_miss < n && s->nmissed < MISSED_MAX)
+			s->missed[s->nmissed++] = w->d[r->first_miss];
+	} else {
+		for (size_t i = 0; i < n && s->nmissed < MISSED_MAX; i++)
+			if (w->answers[i] == STRAIT_EXIST_NO)
+				s->missed[s->nmissed++] = w->d[i];
+	}
+	pthread_mutex_unlock(&s->missed_lock);
+}
+
+size_t exist_server_missed(struct exist_server *s, struct digest128 *out, size_t max)
+{
+	size_t n;
+
+	pthread_mutex_lock(&s->missed_lock);
+	n = s->nmissed < max ? s->nmissed : max;
+	memcpy(out, s->missed, n * sizeof(*out));
+	s->nmissed = 0;
+	pthread_mutex_unlock(&s->missed_lock);
+	return n;
+}
+
 /* Length of the reply, or -EPROTO. */
 static ssize_t request_answer(struct exist_server *s, struct work *w, size_t len)
 {
@@ -115,6 +147,8 @@ static ssize_t request_answer(struct exist_server *s, struct work *w, size_t len
 			w->out[out++] = (uint8_t)(w->answers[i] | w->answers[i + 1] << 2 |
 				w->answers[i + 2] << 4 | w->answers[i + 3] << 6);
 	}
+	if (age.known)
+		note_missed(s, w, &r, n);
 	r.as_of = age.as_of;
 	r.age_ns = age.age_ns;
 	memcpy(w->out, &r, sizeof(r));
@@ -216,6 +250,7 @@ struct exist_server *exist_server_start(struct existence *e, const struct exist_
 		goto err;
 	s->e = e;
 	s->cfg = *cfg;
+	pthread_mutex_init(&s->missed_lock, NULL);
 	s->listener = s->epoll = s->stop = -1;
 	s->fds = malloc((cfg->clients_max + 1) * sizeof(*s->fds));
 	if (s->fds == NULL)

@@ -33,6 +33,11 @@ struct exist_server_stats {
 /** e must live as long. NULL + errno and a sentence in err. */
 struct exist_server *exist_server_start(struct existence *e, const struct exist_server_config *cfg,
 	char *err, size_t err_len);
+/**
+ * Keys that were asked for and not there, since the last time; of a flood only some. The thread of
+ * the owner. Returns how many, at most max.
+ */
+size_t exist_server_missed(struct exist_server *s, struct digest128 *out, size_t max);
 /** Ends the threads, closes all clients, removes the socket. NULL is ignored. */
 void exist_server_stop(struct exist_server *s);
 void exist_server_stats_get(struct exist_server *s, struct exist_server_stats *out);

@@ -130,6 +130,35 @@ static void answers_of_any_number_of_keys_are_those_of_the_index(void **state)
 	free(k);
 }
 
+static void what_is_missed_is_told_to_the_planner(void **state)
+{
+	struct fixture *f = *state;
+	struct strait_exist *x = strait_exist_open(f->path, 2000);
+	struct keys *k = keys_make(0, 1, 3000);
+	struct digest128 *d = malloc(2000 * sizeof(*d));
+	uint8_t answers[3000];
+	size_t first;
+
+	assert_non_null(x);
+	assert_int_equal(strait_exist_batch(x, k->k, 4, answers, NULL), 0);
+	assert_int_equal(exist_server_missed(f->server, d, 2000), 2);
+	assert_true(digest_equal(d[0], digest_of_key(&secret, "key-1", 5)));
+	assert_true(digest_equal(d[1], digest_of_key(&secret, "key-3", 5)));
+	assert_int_equal(exist_server_missed(f->server, d, 2000), 0);
+	/* of a prefix the first that is missing alone */
+	assert_int_equal(strait_exist_prefix(x, k->k, 4, &first, NULL), 0);
+	assert_int_equal(exist_server_missed(f->server, d, 2000), 1);
+	/* a flood is cut, and what nobody knows is no miss */
+	assert_int_equal(strait_exist_batch(x, k->k, 3000, answers, NULL), 0);
+	assert_int_equal(exist_server_missed(f->server, d, 2000), 1024);
+	existence_lost(&f->e);
+	assert_int_equal(strait_exist_batch(x, k->k, 4, answers, NULL), 0);
+	assert_int_equal(exist_server_missed(f->server, d, 2000), 0);
+	strait_exist_close(x);
+	free(d);
+	free(k);
+}
+
 static void prefix_ends_at_the_first_key_that_is_not_there(void **state)
 {
 	struct fixture *f = *state;
@@ -293,6 +322,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(answers_of_any_number_of_keys_are_those_of_the_index),
 		TEST(prefix_ends_at_the_first_key_that_is_not_there),
+		TEST(what_is_missed_is_told_to_the_planner),
 		TEST(nothing_is_known_while_the_view_is_not_whole_or_too_old),
 		TEST(failed_fetch_makes_a_key_absent_for_a_while),
 		TEST(client_finds_a_restarted_server_and_a_stranger_none),

@@ -7,6 +7,7 @@
 #include "control/sources/adapter.h"
 #include "control/sources/http.h"
 #include "control/sources/pool_source.h"
+#include "control/sources/publish.h"
 
 #include <event2/event.h>
 #include <openssl/rand.h>
@@ -35,6 +36,7 @@ struct follower {
 	struct site_node *node;
 	struct source_adapter *adapter; /* of a Mooncake master, or .. */
 	struct pool_source *pool;
+	struct publisher *publisher; /* of the pool's events; NULL: not configured */
 	uint32_t number;
 	const char *shown;
 	uint64_t refusing; /* refusals of the store when the listing began .. */
@@ -178,6 +180,9 @@ static int on_pool_stored(const void *key, size_t len, uint64_t size, bool ours,
 	int rc;
 
 	*digest = digest_of_key(k.tenant_key, key, len);
+	if (f->publisher != NULL)
+		publisher_event(f->publisher, true, f->node->cfg->tenants[k.tenant].name, key, len,
+			clock_unix_ms());
 	rc = store_stored(f->node->store, f->number, &k, ours ? LOG_FLAG_OURS : 0, clock_now_ns());
 	return rc < 0 ? rc : 0;
 }
@@ -185,7 +190,11 @@ static int on_pool_stored(const void *key, size_t len, uint64_t size, bool ours,
 static void on_pool_removed(struct digest128 digest, bool evicted, void *ctx)
 {
 	struct follower *f = ctx;
+	struct store_key k;
 
+	if (f->publisher != NULL && store_key_of(f->node->store, digest, &k))
+		publisher_event(f->publisher, false, f->node->cfg->tenants[k.tenant].name, k.data,
+			k.len, clock_unix_ms());
 	if (store_gone(f->node->store, f->number, digest, evicted ? LOG_FLAG_EVICTED : 0,
 		    clock_now_ns()) == 1)
 		gone(f, digest);
@@ -243,6 +252,8 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	for (unsigned int i = 0; i < n->cfg->sources_count; i++) {
 		struct site_source_view v;
 
+		if (n->followers[i].publisher != NULL)
+			publisher_flush(n->followers[i].publisher, clock_unix_ms());
 		site_node_source_view(n, i, &v);
 		follower_show(&n->followers[i], &v);
 		ready = ready && follower_is_complete(&n->followers[i]);
@@ -355,6 +366,12 @@ static int followers_create(struct site_node *n, struct event_base *base, char *
 				.seed = log_epoch(n->log) + i } };
 
 		*f = (struct follower){ .node = n, .number = i };
+		if (n->cfg->sources[i].publish != NULL) {
+			f->publisher = publisher_create(n->cfg->sources[i].publish,
+				n->cfg->sources[i].name, err, err_len);
+			if (f->publisher == NULL)
+				return -errno;
+		}
 		if (n->cfg->sources[i].pool != NULL) {
 			f->pool =
 				pool_source_create(base, n->cfg->sources[i].pool, &pool_handler, f);
@@ -412,6 +429,7 @@ void site_node_destroy(struct site_node *n)
 	for (unsigned int i = 0; i < STORE_SOURCES; i++) {
 		source_adapter_destroy(n->followers[i].adapter);
 		pool_source_destroy(n->followers[i].pool);
+		publisher_destroy(n->followers[i].publisher);
 	}
 	recall_destroy(n->recall);
 	store_destroy(n->store);
@@ -482,4 +500,9 @@ struct log *site_node_log(struct site_node *n)
 struct recall *site_node_recall(struct site_node *n)
 {
 	return n->recall;
+}
+
+size_t site_node_missed(struct site_node *n, unsigned int tenant, struct digest128 *out, size_t max)
+{
+	return n->servers[tenant] != NULL ? exist_server_missed(n->servers[tenant], out, max) : 0;
 }

@@ -46,6 +46,9 @@ const struct site_config *site_node_config(const struct site_node *n);
 struct store *site_node_store(struct site_node *n);
 struct log *site_node_log(struct site_node *n);
 struct recall *site_node_recall(struct site_node *n);
+/** Keys of a tenant that were asked for and not there, since the last time. */
+size_t site_node_missed(struct site_node *n, unsigned int tenant, struct digest128 *out,
+	size_t max);
 
 /**
  * Run until SIGTERM or SIGINT. 0 or -errno; what went wrong was logged.

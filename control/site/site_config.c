@@ -32,6 +32,7 @@ static const cyaml_schema_field_t source_fields[] = {
 	STRING(admin, struct site_source_config, OPTIONAL),
 	STRING(pool, struct site_source_config, OPTIONAL),
 	STRING(tenant, struct site_source_config, OPTIONAL),
+	STRING(publish, struct site_source_config, OPTIONAL),
 	CYAML_FIELD_END,
 };
 
@@ -163,9 +164,11 @@ static int check_source(struct site_config *cfg, unsigned int i, const char *pat
 
 	snprintf(where, sizeof(where), "sources[%u]", i);
 	if (s->pool == NULL) {
-		if (s->events == NULL || s->admin == NULL || s->tenant != NULL)
+		if (s->events == NULL || s->admin == NULL || s->tenant != NULL ||
+			s->publish != NULL)
 			return config_fail(err, err_len, path, where,
-				"give events and admin of a Mooncake master, or pool (and tenant)");
+				"give events and admin of a Mooncake master, or pool (with "
+				"tenant and publish)");
 		if (strncmp(s->admin, "http://", 7) == 0 || strncmp(s->admin, "https://", 8) == 0)
 			return 0;
 		snprintf(where, sizeof(where), "sources[%u].admin", i);

@@ -16,7 +16,10 @@
  *     - name: mooncake-1
  *       events: tcp://10.0.0.5:5557          # --kv_events_bind_endpoint of the Mooncake master
  *       admin: http://10.0.0.5:9003          # its metrics port
- *     - { name: pool, pool: /dev/shm/strait/a.pool, tenant: default }   # an embedded pool
+ *     - name: pool                           # an embedded pool
+ *       pool: /dev/shm/strait/a.pool
+ *       tenant: default
+ *       publish: tcp://127.0.0.1:5557        # its events as a Mooncake master's; absent: not
  *   tenants:                                 # who may open the socket may ask for that tenant
  *     - { name: default, socket: /run/strait/exist-default.sock }
  *   keys: 1000000                            # expected; it grows beyond
@@ -31,8 +34,8 @@
  */
 
 struct site_source_config {
-	char *name, *events, *admin; /* a Mooncake master */
-	char *pool, *tenant;         /* an embedded pool */
+	char *name, *events, *admin;   /* a Mooncake master */
+	char *pool, *tenant, *publish; /* an embedded pool */
 	uint16_t tenant_number;
 };
 

@@ -19,6 +19,8 @@ enum {
 	VERSION = 1,
 	TICK_MS = 10,
 	REPORT_MS = 1000,
+	ASKED_TICKS = 10,
+	ASKED_MAX = 1024,
 	SNAPSHOTS = 1, /* one reader */
 	DIGEST_BYTES = 16,
 };
@@ -40,6 +42,7 @@ struct uplink {
 	uint8_t boot_id[16];
 	bool accepted, feeding;
 	char said[128]; /* the last reason of a lost connection, to say it once */
+	unsigned int ticks;
 	uint64_t retry_ns, report_ns, report_every_ns, suppressed;
 };
 
@@ -149,6 +152,30 @@ static void send_report(struct uplink *u, uint64_t now_ns)
 	msg.sources = list;
 	(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_REPORT, &msg.base);
 	u->report_ns = now_ns;
+}
+
+/* What was asked for here and missed: a policy may wait for that. */
+static void send_asked(struct uplink *u)
+{
+	const struct site_config *cfg = site_node_config(u->node);
+	Strait__SiteAsked msg = STRAIT__SITE_ASKED__INIT;
+	struct digest128 d[ASKED_MAX];
+	uint8_t bytes[ASKED_MAX * DIGEST_BYTES];
+
+	for (unsigned int t = 0; t < cfg->tenants_count; t++) {
+		size_t n = site_node_missed(u->node, t, d, ASKED_MAX);
+
+		if (n == 0)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			memcpy(bytes + i * DIGEST_BYTES, &d[i].lo, 8);
+			memcpy(bytes + i * DIGEST_BYTES + 8, &d[i].hi, 8);
+		}
+		msg.tenant = t;
+		msg.digests.data = bytes;
+		msg.digests.len = n * DIGEST_BYTES;
+		(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_ASKED, &msg.base);
+	}
 }
 
 static bool digests_are_good(const Strait__SiteDigests *q)
@@ -309,6 +336,8 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 		return;
 	if (now_ns - u->report_ns >= u->report_every_ns)
 		send_report(u, now_ns);
+	if (++u->ticks % ASKED_TICKS == 0)
+		send_asked(u);
 	pump(u);
 }
 

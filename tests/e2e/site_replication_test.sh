@@ -43,12 +43,13 @@ cat >>"$LAB_DIR/master.yaml" <<-YAML
 	  - { name: b, label: us }
 	policies:
 	  - { from: eu, to: us, class: normal, least: 1K }
-	  - { from: us, to: eu, allow: false }
+	  - { from: us, to: eu, class: normal, after: 3 }
 YAML
 
 site_start() {
 	spawn "site-$1" "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-$1.yaml"
 }
+says_no() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-$1.sock" "$2") == no* ]]; }
 repl() { ctl replication status -o json; }
 # view SITE: what the inter-dc master says of it.
 view() { py '__import__("json").dumps([s for s in r["sites"] if s["site"] == "'"$1"'"][0])' r="$(repl)"; }
@@ -97,14 +98,18 @@ put "$LAB_B" native
 check "native: is seen at B" until_true 5 exist b native
 replicates second
 check "below the policy's size: stays" is_gone "$LAB_B" tiny
-check "the other way is not allowed" is_gone "$LAB_A" native
+check "the other way only when asked for: not yet" is_gone "$LAB_A" native
+for _ in 1 2; do says_no a native || not_ok "A knows native"; done
+replicates third
+check "asked for twice: not yet" is_gone "$LAB_A" native
+says_no a native || not_ok "A knows native"
+check "asked for three times: comes" until_true 15 has "$LAB_A" native
 check_py "filtered is counted" "$(counter filtered) >= 1"
 
 # ---- what goes stays away
 "$LAB_BIN/straitctl" remove --pool "$LAB_B" first || die "remove"
-says_no() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-$1.sock" "$2") == no* ]]; }
 check "B's view follows a removal" until_true 5 says_no b first
-replicates third
+replicates third2
 check "what B removed is not brought again" is_gone "$LAB_B" first
 "$LAB_BIN/straitctl" remove --pool "$LAB_A" first
 put "$LAB_A" first
