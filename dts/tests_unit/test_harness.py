@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import pickle
 import tempfile
 import unittest
 from pathlib import Path
@@ -27,7 +28,15 @@ from framework.exception import (
 )
 from framework.settings import DTS_DIR, parse_settings
 from framework.test_result import Result, TestRunResult
-from framework.test_suite import BaseConfig, TestSuite, cases_of, func_test, perf_test, select
+from framework.test_suite import (
+    BaseConfig,
+    TestSuite,
+    cases_of,
+    func_test,
+    long_test,
+    perf_test,
+    select,
+)
 from framework.testbed_model.capability import topology_why_not
 from framework.testbed_model.netns_session import PREFIX, is_stale
 from framework.testbed_model.traffic_generator.scapy import CapturedPacket
@@ -169,8 +178,22 @@ class TestResults(unittest.TestCase):
             self.assertEqual(result.exit_code(), code)
 
 
+    def test_results_of_workers_add_up(self) -> None:
+        """In the order of the suites, with the errors of all."""
+        whole, first, second = TestRunResult(), TestRunResult(), TestRunResult()
+        first.add("b", "one", Result.PASS)
+        second.add("a", "two", Result.FAIL, "because")
+        second.add_error(TestCaseVerifyError("because"))
+        for part in (first, pickle.loads(pickle.dumps(second))):
+            whole.merge(part)
+        whole.sort(["a", "b"])
+        self.assertEqual(list(whole.test_suites), ["a", "b"])
+        self.assertEqual(whole.exit_code(), 20)
+        self.assertEqual(whole.to_dict()["execution_errors"], ["TestCaseVerifyError: because"])
+
+
 class Sample(TestSuite):
-    """Cases: one, two."""
+    """Cases: one, two, four."""
 
     Config: ClassVar[type[BaseConfig]] = BaseConfig
 
@@ -185,13 +208,17 @@ class Sample(TestSuite):
     def three(self) -> None:
         """No case."""
 
+    @long_test
+    def four(self) -> None:
+        """Long."""
+
 
 class TestSelection(unittest.TestCase):
     """Which cases run."""
 
     def test_cases_are_decorated_methods(self) -> None:
         """In the order of the file."""
-        self.assertEqual(list(cases_of(Sample)), ["one", "two"])
+        self.assertEqual(list(cases_of(Sample)), ["one", "two", "four"])
 
     def test_every_configured_suite_loads(self) -> None:
         """And each has cases; unknown ones are errors."""
@@ -200,6 +227,13 @@ class TestSelection(unittest.TestCase):
         for entry in ("no_such_suite", "smoke_tests no_such_case"):
             with self.assertRaises(ConfigurationError):
                 select([entry], True, True)
+
+    def test_long_cases_are_asked_for(self) -> None:
+        """By --long or by their names."""
+        name = "transfer_ids_to_the_last"
+        for entry, long, there in (("number_wraps", False, False), ("number_wraps", True, True),
+                                   (f"number_wraps {name}", False, True)):
+            self.assertEqual(name in select([entry], True, True, long)[0].cases, there)
 
     def test_every_suite_is_configured(self) -> None:
         """None is written and forgotten."""
