@@ -17,12 +17,13 @@ from framework.testbed_model.traffic_generator.scapy import CapturedPacket
 
 IP_UDP = 28
 OVERHEAD = 40
+JUMBO = 9000
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
 class TestPacketForm(TestSuite):
     """Cases: dscp_of_the_configuration, form_of_every_packet, smaller_mtu_of_the_sender,
-    smaller_mtu_of_the_receiver, checksum_offload_of_the_wire."""
+    smaller_mtu_of_the_receiver, jumbo_frames, checksum_offload_of_the_wire."""
 
     def set_up_suite(self) -> None:
         """Start the master; edges come with each case, as what is looked at is configured."""
@@ -51,7 +52,7 @@ class TestPacketForm(TestSuite):
         for was, now in zip(before, after, strict=True):
             verify(not moved(was, now), f"drops: {moved(was, now)}")
         out = [p for p in packets if p.data[12:14] == b"\x08\x00"]
-        verify(len(out) > 2 * size // 1500, f"only {len(out)} packets seen")
+        verify(len(out) > 2 * size // JUMBO, f"only {len(out)} packets seen")
         return out
 
     def _from(self, edge: Edge, packets: list[CapturedPacket]) -> list[CapturedPacket]:
@@ -133,6 +134,26 @@ class TestPacketForm(TestSuite):
             No packet of the sender is longer than 700 bytes, symbols fill them; no drops.
         """
         self._check_mtu({}, {"port": {"mtu": 700}}, 700)
+
+    @func_test
+    def jumbo_frames(self) -> None:
+        """A segment and two edges that carry 9000 bytes.
+
+        Steps:
+            With an MTU of 9000 at every interface of the segment and both edges move 500 kB.
+        Verify:
+            The sender's longest packet has 9000 bytes, symbols fill them; no drops.
+        """
+        ctx = get_ctx()
+        links = [(node.session, port.netdev) for node in ctx.testbed.nodes.values()
+                 for port in node.ports.values()]
+        try:
+            for session, netdev in links:
+                session.ip("link", "set", netdev, "mtu", str(JUMBO))
+            self._check_mtu({"port": {"mtu": JUMBO}}, {"port": {"mtu": JUMBO}}, JUMBO)
+        finally:
+            for session, netdev in links:
+                session.ip("link", "set", netdev, "mtu", str(ctx.config.test_run.mtu))
 
     @func_test
     def checksum_offload_of_the_wire(self) -> None:
