@@ -31,8 +31,8 @@ static void clock_advance(struct session *s, uint64_t now_ns)
 		s->generation_ns = now_ns;
 		s->challenge_due_ns = now_ns;
 		/*
-		 * The initiator may not have read SESSION_ACCEPT yet. Its own CHALLENGE says that it
-		 * has, and brings ours forward.
+		 * The initiator may not have read SESSION_ACCEPT yet. Its own CHALLENGE says that
+		 * it has, and brings ours forward.
 		 */
 		if (s->cfg.direction == STRAIT_DIR_RESPONDER)
 			s->challenge_due_ns += session_rto_ns(s);
