@@ -16,6 +16,7 @@ enum {
 	LOSS_WINDOW = 20000,      /* packets after which older counts weigh half */
 	LOSS_PRIOR_PACKETS = 400, /* weight of the prior */
 	GAP_COUNTS = 4,
+	HOLE_REPORTS = 12, /* what so many reports in a row leave out is taken as told */
 };
 
 static struct tx_transfer *entry_transfer(struct session *s, const struct sent_packet *p)
@@ -157,25 +158,39 @@ static void detect(struct session *s)
 	sentlog_detect(&s->tx.log, before < p->time_ns ? before : p->time_ns, feedback_lost, s);
 }
 
-/* A frame spoke of [low, base]. A hole below it waits some frames: a report may span packets. */
-static void cover(struct sender *x, uint64_t low, uint64_t base)
+/*
+ * A frame spoke of [low, base]. A report that spans packets tells of its newest numbers first: what
+ * does not join what was told before is kept until the rest has come. A hole that stays is asked for
+ * (sender_has_hole) and waits some reports before it counts as told.
+ */
+static void cover(struct sender *x, uint64_t low, uint64_t base, bool first)
 {
 	if (base <= x->covered)
 		return;
-	if (low > x->covered + 1 && ++x->holes < 2 * REPORT_PACKETS_MAX)
-		return;
+	if (x->above_high != 0 && base + 1 >= x->above_low && low <= x->above_high + 1) {
+		low = low < x->above_low ? low : x->above_low;
+		base = base > x->above_high ? base : x->above_high;
+	}
+	if (low > x->covered + 1) {
+		x->above_low = low;
+		x->above_high = base;
+		x->holes += first;
+		if (x->holes < HOLE_REPORTS)
+			return;
+	}
 	x->covered = base;
+	x->above_low = x->above_high = 0;
 	x->holes = 0;
 }
 
 /*
  * A newer packet arrived: what its delay and the packets that came with it say about the rate. Of
- * the numbers after the newest of the report before, `received` arrived; the ranges of this report
- * alone tell, so a lost report does not lump two intervals together. `spread` counts the lost ones,
- * but of each gap GAP_COUNTS at most.
+ * the numbers after the newest of the report before, this packet of the report tells of `told`, of
+ * which `received` arrived; it alone counts, so a lost report does not lump two intervals together.
+ * `spread` counts the lost ones, but of each gap GAP_COUNTS at most.
  */
 static void rate_update(struct session *s, const struct frame_report *r, uint64_t sent_ns,
-	uint64_t received, uint64_t spread)
+	uint64_t told, uint64_t received, uint64_t spread)
 {
 	struct sender *x = &s->tx;
 	uint64_t sent = r->newest - x->newest_seen;
@@ -183,15 +198,20 @@ static void rate_update(struct session *s, const struct frame_report *r, uint64_
 		.now_ns = s->now_ns,
 		.sent_ns = sent_ns,
 		.newest_us = r->newest_us,
-		.bytes = received * line_bytes(s),
 		.rtt_ns = x->rtt.smoothed_ns,
 		.min_rtt_ns = x->rtt.min_ns,
 		.limited = !x->idle,
-		.spread_lost = spread * line_bytes(s),
 		.bulk = x->live > 0 && x->slots[x->order[0]]->class_ == STRAIT_CLASS_BULK,
 		.urgent = x->live > 0 && x->slots[x->order[0]]->class_ == STRAIT_CLASS_URGENT,
 	};
 
+	/* What goes on in the next packet of the report is taken to have fared alike. */
+	if (told < sent) {
+		received = received * sent / told;
+		spread = spread * sent / told;
+	}
+	p.bytes = received * line_bytes(s);
+	p.spread_lost = spread * line_bytes(s);
 	if ((s->next_pn - 1) >> STRAIT_GENERATION_SHIFT == r->newest >> STRAIT_GENERATION_SHIFT)
 		p.flying_bytes = (s->next_pn - r->newest) * line_bytes(s);
 	/* A re-key skips numbers that nobody lost. */
@@ -248,9 +268,12 @@ void feedback_report(struct session *s, struct frame_report *r)
 		if (high > x->newest_seen)
 			received += high - (low > x->newest_seen ? low - 1 : x->newest_seen);
 	}
-	cover(x, cursor + 1, r->base);
-	if (sent_ns != 0 && r->newest > x->newest_seen && r->base == r->newest)
-		rate_update(s, r, sent_ns, received, spread);
+	cover(x, cursor + 1, r->base, r->base == r->newest);
+	if (sent_ns != 0 && r->newest > x->newest_seen && r->base == r->newest &&
+		cursor < r->newest)
+		rate_update(s, r, sent_ns,
+			r->newest - (cursor > x->newest_seen ? cursor : x->newest_seen), received,
+			spread);
 	late_decay(s);
 	detect(s);
 	loss_update(s);

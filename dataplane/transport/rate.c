@@ -300,6 +300,8 @@ static void set_rate(struct rate *r, double bps)
 	if (r->ceiling_bps != 0 && bps > (double)r->ceiling_bps)
 		bps = (double)r->ceiling_bps;
 	r->rate_bps = bps < FLOOR_BPS ? FLOOR_BPS : (uint64_t)bps;
+	if (r->cap_bps != 0 && r->rate_bps > r->cap_bps)
+		r->rate_bps = r->cap_bps; /* below the floor too */
 }
 
 static void test_begin(struct rate *r, const struct rate_report *p, double share, uint64_t arriving)
@@ -322,7 +324,8 @@ static void test_end(struct rate *r, const struct rate_report *p, double share, 
 	if ((double)arriving < (double)r->test_before_bps * (1 - r->test_share / 2)) {
 		/* Less sent, less arrived: the path loses whatever the load. */
 		r->test_next_ns = p->now_ns + TEST_AGAIN_S * NS_PER_S;
-		set_rate(r, (double)r->test_rate_bps);
+		/* The cap may have changed meanwhile. */
+		set_rate(r, (double)(r->state == RATE_CAP ? r->cap_bps : r->test_rate_bps));
 		return;
 	}
 	r->state = RATE_CRUISE;

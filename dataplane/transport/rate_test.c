@@ -292,9 +292,27 @@ static void a_queue_met_after_a_pause_does_not_become_the_path(void **state)
 	assert_true(line_run(&l, 1000) <= 0.1e8);
 }
 
+static void a_cap_below_the_floor_is_kept(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e8, 20, 500000);
+	l.cross_bps = 1.2e8; /* a queue for the controller to answer */
+	l.bulk = true;
+	for (int i = 0; i < 40; i++) {
+		line_run(&l, 100);
+		assert_true(l.r.rate_bps <= 500000);
+	}
+	rate_set_cap(&l.r, 1000);
+	line_run(&l, 1000);
+	assert_true(l.r.rate_bps <= 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cap_below_the_floor_is_kept),
 		cmocka_unit_test(a_cap_below_the_line_is_used_whole),
 		cmocka_unit_test(without_a_cap_the_line_is_filled_and_the_queue_stays_small),
 		cmocka_unit_test(a_cap_above_the_line_does_not_keep_a_queue),

@@ -134,7 +134,8 @@ static void write_state(struct session *s, struct frame_writer *w)
 
 	write_credit(s, w);
 	for (int pass = 0; pass < 2; pass++) {
-		for (uint32_t i = 0; i < SESSION_TRANSFERS_MAX; i++) {
+		for (uint32_t n = 0; n < SESSION_TRANSFERS_MAX; n++) {
+			uint32_t i = (r->state_slot + n) % SESSION_TRANSFERS_MAX;
 			struct rx_transfer *t = r->slots[i].used ? r->slots[i].t : NULL;
 			size_t room = pass == 0 ? HAVE_ROOM : HAVE_ROOM + NEED_ROOM;
 
@@ -157,6 +158,12 @@ static void write_state(struct session *s, struct frame_writer *w)
 		}
 	}
 	w->cap = limit;
+	/* A long list of one transfer's blocks may not keep that of another from ever being told. */
+	for (uint32_t n = 0; r->need_all && n < SESSION_TRANSFERS_MAX; n++) {
+		r->state_slot = (uint8_t)((r->state_slot + 1) % SESSION_TRANSFERS_MAX);
+		if (r->slots[r->state_slot].used)
+			break;
+	}
 }
 
 static void report_start(struct session *s)
@@ -164,7 +171,8 @@ static void report_start(struct session *s)
 	struct receiver *r = &s->rx;
 
 	r->report_floor = history_back(r, REPORT_HISTORY);
-	r->report_must = history_back(r, REPORT_REPEATS);
+	r->report_must = r->report_wide ? r->report_floor : history_back(r, REPORT_REPEATS);
+	r->report_wide = false;
 	r->report_room = r->data_bytes / FEEDBACK_SHARE;
 	r->data_bytes = 0;
 	r->report_used = 0;

@@ -150,7 +150,10 @@ static uint32_t closing_add(struct sender *x, uint32_t id, uint8_t status)
 	if (i < CLOSING_MAX) {
 		x->n_closing++;
 	} else {
-		/* The most patient one gives way; sender_close_again() finds it if need be. */
+		/*
+		 * Cannot be for transfers of our own: session_tx_start() keeps room for those.
+		 * The most patient one gives way; sender_close_again() finds it if need be.
+		 */
 		i = 0;
 		for (uint32_t j = 1; j < CLOSING_MAX; j++)
 			if (x->closing[j].tries > x->closing[i].tries)
@@ -221,7 +224,8 @@ int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t)
 
 	if (t->symbol_bytes > s->mtu.current)
 		return -EMSGSIZE;
-	if (s->dead || x->live == SESSION_TRANSFERS_MAX)
+	/* Each live one will want its CLOSE told: a forgotten one would keep its credit for good. */
+	if (s->dead || x->live == SESSION_TRANSFERS_MAX || x->live + x->n_closing >= CLOSING_MAX)
 		return -ENOSPC;
 	while (x->slots[slot] != NULL)
 		slot++;

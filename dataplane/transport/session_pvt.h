@@ -84,6 +84,7 @@ struct sender {
 	bool any_acked;
 	uint64_t covered; /* packet numbers up to here were spoken of by reports without a hole */
 	uint32_t holes;   /* reports that left a hole above it */
+	uint64_t above_low, above_high; /* told of beyond the hole; 0: nothing */
 	uint64_t acked_generation;
 	uint64_t report_ns;      /* when the last report came */
 	uint64_t newest_us_seen; /* receive time in the newest report; older ones give no sample */
@@ -153,6 +154,8 @@ struct receiver {
 	uint64_t report_used; /* ... and has taken with the packets before */
 	uint64_t data_bytes;  /* line bytes of data since the last report */
 	bool report_open;
+	uint8_t state_slot; /* whose blocks are told first */
+	bool report_wide;   /* reports were lost: the next one repeats whatever the room */
 	uint32_t report_packets;
 
 	struct session_credit window_size[STRAIT_CLASS_COUNT], resolved[STRAIT_CLASS_COUNT];
@@ -212,6 +215,15 @@ static inline void control_touch(struct session *s)
 static inline void sender_touch(struct session *s)
 {
 	s->tx.idle = false;
+}
+
+/**
+ * So many reports came since something was told that no report got through with: not the packets of
+ * one long report.
+ */
+static inline bool sender_has_hole(const struct sender *x)
+{
+	return x->holes > 1;
 }
 
 /* session.c */

@@ -255,6 +255,7 @@ def groups():
         "median >= 0.985",
         [Want("efficiency", "p50", ">=", 0.985)],
         [Point("10 Gbit/s, 20 ms", order(10, 20, 50, " --loss 0.01"), 30),
+         Point("10 Gbit/s, 20 ms, 5 %", order(10, 20, 50, " --loss 0.05"), 30),
          Point("10 Gbit/s, 0.05 ms, 500 BDP", order(10, 0.05, 500, " --loss 0.01"), 30),
          Point("100 Gbit/s, 2 ms", order(100, 2, 50, " --loss 0.01"), 30),
          Point("400 Gbit/s, 0.5 ms", order(400, 0.5, 50, " --loss 0.01"), 30),

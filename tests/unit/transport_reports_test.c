@@ -17,6 +17,33 @@ static void a_hundred_gigabits_do_not_hang(void **state)
 	ship(&cfg, NULL, 60 * MIB, 1 * S);
 }
 
+/*
+ * At 10 Gbit/s, 100 ms and 5 % loss a report spans packets: each tells of its part only. None of
+ * that is loss of our own, and a lost packet of a report is no loss of what it told.
+ */
+static void reports_that_span_packets_are_read_as_one(void **state)
+{
+	struct world_config cfg = small_config(1);
+	struct session_stats stats;
+	struct world *w;
+
+	(void)state;
+	for (int side = 0; side < WORLD_SIDES; side++) {
+		cfg.link[side].rate_bps = 10000000000;
+		cfg.link[side].rtt_ns = 50 * MS;
+		cfg.link[side].loss = 0.05;
+	}
+	cfg.cap_bps = 10000000000;
+	cfg.light = true;
+	w = world_open(&cfg, NULL);
+	order(w, 30, 16 * MIB);
+	finish_open(w, 560 * MS);
+	session_stats(w->session[WORLD_SOURCE], &stats);
+	assert_true(
+		stats.counters[STRAIT_C_tx_spurious] * 1000 < stats.counters[STRAIT_C_tx_source]);
+	world_destroy(w);
+}
+
 /* kcptun#809: ends with other parameters kill the session. Here each transfer brings its own. */
 static void transfers_of_different_symbols_go_side_by_side(void **state)
 {
@@ -98,6 +125,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_hundred_gigabits_do_not_hang),
+		cmocka_unit_test(reports_that_span_packets_are_read_as_one),
 		cmocka_unit_test(transfers_of_different_symbols_go_side_by_side),
 		cmocka_unit_test(originals_of_a_block_beyond_repair_stay),
 		cmocka_unit_test(reordering_over_a_round_trip_needs_no_buffer),
