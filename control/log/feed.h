@@ -7,10 +7,10 @@
 
 /*
  * What a site sends to one reader of its log: live events first, then the next piece of a snapshot
- * or of a comparison if one was asked for, and a progress record every second. The owner pulls a
- * frame when its connection has room, so bulk never stands before heartbeats by more than one frame
- * and a slow reader costs no memory: it falls behind in the ring and at last gets a snapshot. Pure,
- * one thread.
+ * or of a comparison if one was asked for, and a progress record five times a second. The owner
+ * pulls a frame when its connection has room, so bulk never stands before heartbeats by more than
+ * one frame and a slow reader costs no memory: it falls behind in the ring and at last gets a
+ * snapshot. Pure, one thread.
  */
 
 enum {
@@ -18,7 +18,7 @@ enum {
 	FEED_RECORDS = 2048, /* after so many a frame of buckets ends */
 	FEED_PENDING = 64,   /* buckets to list again that may wait */
 };
-#define FEED_PROGRESS_NS UINT64_C(1000000000)
+#define FEED_PROGRESS_NS UINT64_C(200000000)
 
 /* The site's set of objects, which is what its log adds up to. */
 struct feed_source {

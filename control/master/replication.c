@@ -467,8 +467,10 @@ static int on_register(struct client *c, const Strait__SiteRegister *msg)
 	if (rc != 0) {
 		log_warn("replication", "site master refused peer=%s site=%.63s reason=%s",
 			rpc_peer_address(c->conn), msg->site, why);
-		if (slot >= 0)
+		if (slot >= 0) {
 			snprintf(r->slot[slot].refused, sizeof(why), "%s", why);
+			r->slot[slot].refused_ns = clock_now_ns();
+		}
 		return rpc_fail(c->conn, -rc, "%s", why);
 	}
 	s = &r->slot[slot];

@@ -27,7 +27,7 @@ struct replication_slot {
 	bool used;
 	char site[ORDERBOOK_SITE_MAX];
 	struct client *client; /* NULL: not connected */
-	uint64_t since_ms, report_ns;
+	uint64_t since_ms, report_ns, refused_ns;
 	uint8_t boot_id[16];
 	char address[128], program[64], refused[256];
 	Strait__SiteReport *report; /* NULL: none yet */

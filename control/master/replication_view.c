@@ -59,7 +59,8 @@ static void view_slot(struct view *v, struct master *m, const struct replication
 	out->report = s->report;
 	out->has_report_age_ms = s->report != NULL;
 	out->report_age_ms = (now_ns - s->report_ns) / 1000000;
-	out->refused = s->refused[0] != '\0' ? view_dup(v, s->refused) : NULL;
+	if (s->refused[0] != '\0' && now_ns - s->refused_ns < MASTER_REFUSED_MS * UINT64_C(1000000))
+		out->refused = view_dup(v, s->refused);
 }
 
 static void view_policy(struct view *v, struct master *m, const char *from, const char *to)

@@ -174,6 +174,22 @@ check "source back: its objects are there" exist a spare
 check "source back: and what came meanwhile" exist a spare2
 replicates ninth
 
+# ---- who does not belong is refused, and said so
+murder site-b
+head -c 32 /dev/urandom >"$LAB_DIR/secret2"
+chmod 600 "$LAB_DIR/secret2"
+sed "s|secret: .*|secret: $LAB_DIR/secret2|" "$LAB_DIR/site-b.yaml" >"$LAB_DIR/strange.yaml"
+spawn strange "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/strange.yaml"
+refused() { [ "$(py '"'"$1"'" in (v.get("refused") or "")' v="$(view b)")" = True ]; }
+check "a site with another secret is refused" until_true 10 refused "secret must be the same"
+murder strange
+site_start b
+wait_views
+spawn second "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-b.yaml"
+check "a second master of a site is refused" until_true 10 refused "another process"
+check_py "and the first goes on" 'v["connected"] and v["state"] == "live"' v="$(view b)"
+murder second
+
 # ---- history needs to be asked for
 murder site-a
 put "$LAB_A" older
