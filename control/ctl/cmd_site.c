@@ -221,6 +221,8 @@ static void print_edge(const Strait__EdgeInfo *e)
 			e->report->pool->objects, e->report->pool->evictions);
 	putchar('\n');
 	links_print(&e, 1);
+	queues_print(e);
+	workers_print(e);
 	for (size_t i = 0; i < e->report->n_links; i++) {
 		const Strait__LinkReport *l = e->report->links[i];
 

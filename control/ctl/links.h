@@ -10,3 +10,7 @@
  * none.
  */
 void links_print(const Strait__EdgeInfo *const *edges, size_t n);
+/** Of a reported edge: what each queue of its links does, if they have several. */
+void queues_print(const Strait__EdgeInfo *e);
+/** ... and each worker. */
+void workers_print(const Strait__EdgeInfo *e);

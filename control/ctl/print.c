@@ -192,9 +192,25 @@ static json_t *counters(Strait__Counter *const *list, size_t n)
 	return o;
 }
 
-json_t *json_link(const Strait__LinkReport *l)
+static json_t *json_queue(const Strait__QueueReport *q)
 {
 	json_t *o = json_object();
+
+	put_number(o, "queue", q->queue);
+	json_object_set_new(o, "up", json_boolean(q->up));
+	put_number(o, "cap_bps", q->cap_bps);
+	put_number(o, "srtt_us", q->srtt_us);
+	json_object_set_new(o, "loss", json_real(q->loss));
+	put_number(o, "backlog_bytes", q->backlog_bytes);
+	put_number(o, "delivered_bytes", q->delivered_bytes);
+	put_number(o, "tx_packets", q->tx_packets);
+	put_number(o, "rx_packets", q->rx_packets);
+	return o;
+}
+
+json_t *json_link(const Strait__LinkReport *l)
+{
+	json_t *o = json_object(), *queues;
 
 	put_text(o, "peer_site", l->peer_site);
 	put_text(o, "peer_edge", l->peer_edge);
@@ -212,6 +228,12 @@ json_t *json_link(const Strait__LinkReport *l)
 		json_object_set_new(o, "eta_seconds",
 			json_real((double)l->backlog_bytes * 8 / (double)l->goodput_bps));
 	json_object_set_new(o, "counters", counters(l->counters, l->n_counters));
+	if (l->n_queues == 0)
+		return o;
+	queues = json_array();
+	for (size_t i = 0; i < l->n_queues; i++)
+		json_array_append_new(queues, json_queue(l->queues[i]));
+	json_object_set_new(o, "queues", queues);
 	return o;
 }
 
@@ -225,6 +247,21 @@ static json_t *json_pool(const Strait__PoolReport *p)
 	put_number(o, "objects", p->objects);
 	put_number(o, "evictions", p->evictions);
 	return o;
+}
+
+static json_t *json_workers(const Strait__EdgeReport *r)
+{
+	json_t *workers = json_array();
+
+	for (size_t i = 0; i < r->n_workers; i++) {
+		json_t *o = json_object();
+
+		put_number(o, "worker", r->workers[i]->worker);
+		json_object_set_new(o, "counters",
+			counters(r->workers[i]->counters, r->workers[i]->n_counters));
+		json_array_append_new(workers, o);
+	}
+	return workers;
 }
 
 json_t *json_edge(const Strait__EdgeInfo *e)
@@ -247,6 +284,8 @@ json_t *json_edge(const Strait__EdgeInfo *e)
 	if (e->report != NULL) {
 		json_object_set_new(o, "counters",
 			counters(e->report->counters, e->report->n_counters));
+		if (e->report->n_workers > 0)
+			json_object_set_new(o, "workers", json_workers(e->report));
 		if (e->report->pool != NULL)
 			json_object_set_new(o, "pool", json_pool(e->report->pool));
 	}

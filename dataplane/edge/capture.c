@@ -15,7 +15,8 @@ enum { RING_FRAMES_MIN = 64, CACHE_LINE = 64 };
 
 struct capture {
 	struct capture_config cfg;
-	struct capture_ring *ring; /* stays from the first capture on: the worker may be in it */
+	/* One a worker; they stay from the first capture on: the worker may be in it. */
+	struct capture_ring *rings[CAPTURE_WORKERS_MAX];
 	struct capture_file *file; /* NULL: none runs */
 	char name[CAPTURE_NAME_MAX];
 	char ended[CAPTURE_TEXT_MAX];
@@ -58,8 +59,11 @@ struct capture *capture_create(const struct capture_config *cfg)
 {
 	struct capture *c = calloc(1, sizeof(*c));
 
-	if (c != NULL)
-		c->cfg = *cfg;
+	if (c == NULL)
+		return NULL;
+	c->cfg = *cfg;
+	if (c->cfg.workers == 0)
+		c->cfg.workers = 1;
 	return c;
 }
 
@@ -68,13 +72,56 @@ void capture_destroy(struct capture *c)
 	if (c == NULL)
 		return;
 	capture_stop(c, c->start_ns);
-	capture_ring_destroy(c->ring);
+	for (int i = 0; i < CAPTURE_WORKERS_MAX; i++)
+		capture_ring_destroy(c->rings[i]);
 	free(c);
+}
+
+static uint64_t all_missed(const struct capture *c)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < c->cfg.workers; i++)
+		sum += atomic_load_explicit(&c->rings[i]->missed, memory_order_relaxed);
+	return sum;
 }
 
 static uint64_t missed(const struct capture *c)
 {
-	return atomic_load_explicit(&c->ring->missed, memory_order_relaxed) - c->missed_before;
+	return all_missed(c) - c->missed_before;
+}
+
+/* The ring with the oldest record; NULL: all are empty. */
+static struct capture_ring *oldest(const struct capture *c)
+{
+	const struct capture_record *best = NULL, *r;
+	struct capture_ring *of = NULL;
+
+	for (uint32_t i = 0; i < c->cfg.workers; i++) {
+		r = capture_ring_peek(c->rings[i]);
+		if (r == NULL || (best != NULL && best->time_ns <= r->time_ns))
+			continue;
+		best = r;
+		of = c->rings[i];
+	}
+	return of;
+}
+
+static void attach(struct capture *c, bool on)
+{
+	for (uint32_t i = 0; i < c->cfg.workers; i++)
+		c->cfg.attach(c->cfg.ctx, i, on ? c->rings[i] : NULL);
+}
+
+static int create_rings(struct capture *c)
+{
+	for (uint32_t i = 0; i < c->cfg.workers; i++) {
+		if (c->rings[i] == NULL)
+			c->rings[i] = capture_ring_create(CAPTURE_RING_BYTES, c->cfg.frame_bytes);
+		if (c->rings[i] == NULL)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 /* "strait-a1-20260820-101112.pcapng" */
@@ -125,9 +172,7 @@ int capture_start(struct capture *c, uint64_t now_ns, uint64_t unix_ns,
 	ret = check(r, err, err_len);
 	if (ret < 0)
 		return ret;
-	if (c->ring == NULL)
-		c->ring = capture_ring_create(CAPTURE_RING_BYTES, c->cfg.frame_bytes);
-	if (c->ring == NULL) {
+	if (create_rings(c) < 0) {
 		snprintf(err, err_len, "out of memory");
 		return -ENOMEM;
 	}
@@ -146,28 +191,29 @@ int capture_start(struct capture *c, uint64_t now_ns, uint64_t unix_ns,
 		return ret;
 	}
 	/* What the worker was still writing when the last capture ended. */
-	while (capture_ring_peek(c->ring) != NULL)
-		capture_ring_pop(c->ring);
-	c->missed_before = atomic_load_explicit(&c->ring->missed, memory_order_relaxed);
+	for (uint32_t i = 0; i < c->cfg.workers; i++)
+		while (capture_ring_peek(c->rings[i]) != NULL)
+			capture_ring_pop(c->rings[i]);
+	c->missed_before = all_missed(c);
 	c->missed = c->packets = 0;
 	c->limit_bytes = r->bytes != 0 ? r->bytes : CAPTURE_BYTES_DEFAULT;
 	c->start_ns = now_ns;
 	c->end_ns = now_ns + (r->seconds != 0 ? r->seconds : CAPTURE_SECONDS_DEFAULT) * SECOND_NS;
 	c->ended[0] = '\0';
-	c->cfg.attach(c->cfg.ctx, c->ring);
+	attach(c, true);
 	return 0;
 }
 
 /* At most n records into the file. 0 or -errno; -EFBIG: the limit is reached. */
 static int drain(struct capture *c, unsigned int n)
 {
-	const struct capture_record *r;
+	struct capture_ring *r;
 	int ret = 0;
 
-	while (n-- > 0 && ret == 0 && (r = capture_ring_peek(c->ring)) != NULL) {
-		ret = capture_file_write(c->file, r);
+	while (n-- > 0 && ret == 0 && (r = oldest(c)) != NULL) {
+		ret = capture_file_write(c->file, capture_ring_peek(r));
 		c->packets++;
-		capture_ring_pop(c->ring);
+		capture_ring_pop(r);
 		if (ret == 0 && capture_file_bytes(c->file) >= c->limit_bytes)
 			ret = -EFBIG;
 	}
@@ -178,7 +224,7 @@ static int end(struct capture *c, uint64_t now_ns, const char *why)
 {
 	int ret;
 
-	c->cfg.attach(c->cfg.ctx, NULL);
+	attach(c, false);
 	c->missed = missed(c);
 	c->bytes = capture_file_bytes(c->file);
 	ret = capture_file_close(c->file, now_ns, c->packets + c->missed, c->missed);
@@ -196,7 +242,7 @@ int capture_stop(struct capture *c, uint64_t now_ns)
 	if (c->file == NULL)
 		return -ENOENT;
 	/* First: or a fast sender would fill the ring while we read it. */
-	c->cfg.attach(c->cfg.ctx, NULL);
+	attach(c, false);
 	ret = drain(c, UINT32_MAX);
 	closed = end(c, now_ns, "stopped");
 	return ret < 0 && ret != -EFBIG ? ret : closed;

@@ -8,7 +8,8 @@
 /*
  * Capture: what the edge's port receives and sends, as a pcapng file, on demand.
  *
- * The worker copies frames into a bounded ring while a capture runs and looks at one pointer while
+ * Each worker copies frames into a bounded ring of its own while a capture runs and looks at one
+ * pointer while
  * none does. The control thread moves them from there into the file, at most
  * CAPTURE_RECORDS_A_TURN a tick, and ends the capture when its size or its time is up or the disk
  * is full. What the ring has no room for is lost to the file, never to the transfer, and counted.
@@ -22,7 +23,8 @@
  */
 
 enum {
-	CAPTURE_RING_BYTES = 8 << 20,
+	CAPTURE_WORKERS_MAX = 16,
+	CAPTURE_RING_BYTES = 8 << 20, /* each */
 	CAPTURE_RECORDS_A_TURN = 2048,
 	CAPTURE_TICK_MS = 10,
 	CAPTURE_NAME_MAX = 128,
@@ -42,8 +44,9 @@ struct capture_config {
 	const char *interface; /* for the file */
 	const char *application;
 	uint32_t frame_bytes; /* the longest */
-	/* Turn the copying on (a ring) or off (NULL). */
-	void (*attach)(void *ctx, struct capture_ring *ring);
+	uint32_t workers;     /* at most CAPTURE_WORKERS_MAX; 0: 1 */
+	/* Turn a worker's copying on (a ring) or off (NULL). */
+	void (*attach)(void *ctx, uint32_t worker, struct capture_ring *ring);
 	void *ctx;
 };
 

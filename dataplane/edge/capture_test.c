@@ -21,13 +21,14 @@
 enum { FRAME = 1514 };
 
 static char dir[64];
-static struct capture_ring *ring; /* what the worker would copy into; NULL: nothing */
+static struct capture_ring *ring;   /* what the worker would copy into; NULL: nothing */
+static struct capture_ring *second; /* ... and the second one, of two */
 static struct capture *capture;
 
-static void attach(void *ctx, struct capture_ring *r)
+static void attach(void *ctx, uint32_t worker, struct capture_ring *r)
 {
 	(void)ctx;
-	ring = r;
+	*(worker == 0 ? &ring : &second) = r;
 }
 
 static int set_up(void **state)
@@ -255,11 +256,47 @@ static void what_the_worker_wrote_late_is_not_in_the_next_file(void **state)
 	assert_int_equal(s.packets, 0);
 }
 
+static void frames_of_several_workers_are_in_the_order_of_their_times(void **state)
+{
+	struct capture_config cfg = { .dir = dir,
+		.edge = "a1",
+		.interface = "net_null0",
+		.application = "test",
+		.frame_bytes = FRAME,
+		.workers = 2,
+		.attach = attach };
+	static uint8_t file[65536], frame[FRAME];
+	uint32_t packets = 0, last = 0;
+	size_t n;
+
+	(void)state;
+	capture_destroy(capture);
+	capture = capture_create(&cfg);
+	assert_int_equal(start("two.pcapng", 0, 0, 0), 0);
+	assert_ptr_not_equal(ring, second);
+	for (uint32_t i = 0; i < 20; i++)
+		capture_ring_put(i % 3 == 0 ? second : ring, 6 * SECOND_NS + i, CAPTURE_RX, frame,
+			100 + i);
+	assert_int_equal(capture_stop(capture, 9 * SECOND_NS), 0);
+	assert_null(ring);
+	assert_null(second);
+	n = read_file("two.pcapng", file, sizeof(file));
+	for (size_t at = 0; at < n; at += word(file + at + 4)) {
+		if (word(file + at) != 6) /* enhanced packet block */
+			continue;
+		assert_true(word(file + at + 24) > last);
+		last = word(file + at + 24); /* length on the wire */
+		packets++;
+	}
+	assert_int_equal(packets, 20);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(frames_are_in_the_file_with_time_direction_and_length),
+		TEST(frames_of_several_workers_are_in_the_order_of_their_times),
 		TEST(a_full_ring_loses_frames_and_counts_them),
 		TEST(long_frames_are_cut_to_the_snap_length),
 		TEST(size_and_time_end_a_capture),

@@ -5,6 +5,7 @@
 #include "control/base/name.h"
 #include "control/base/units.h"
 #include "dataplane/edge/config_schema.h"
+#include "dataplane/edge/numa.h"
 #include "dataplane/pool/shm_pool.h"
 
 #include <arpa/inet.h>
@@ -298,6 +299,12 @@ static void check_port(struct check *ck, struct edge_config *cfg, struct raw_por
 	p->mtu = (uint16_t)mtu;
 	p->dscp = (uint8_t)r->dscp;
 	p->buffers = count_default(ck, "port.buffers", &r->buffers, PORT_BUFFERS_DEFAULT);
+	if (r->queues != NULL && *r->queues != 1 && *r->queues != p->workers)
+		fail(ck, "port.queues",
+			"port.queues: 1, or as many as there are workers (worker.count), %u",
+			p->workers);
+	else if (r->queues != NULL)
+		p->queues = (uint16_t)*r->queues;
 	parse_mac(ck, "port.mac", r->mac, &p->has_mac, p->mac);
 	parse_mac(ck, "port.next_hop_mac", r->next_hop_mac, &p->has_next_hop_mac, p->next_hop_mac);
 	parse_address(ck, r->address, p);
@@ -336,14 +343,49 @@ static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_conf
 		.device_count = cfg->devices[1] != NULL ? 2 : 1,
 		.telemetry = r->eal.telemetry,
 		.log_level = r->eal.log_level };
-	cfg->pin = r->worker.cpu != NULL;
-	if (cfg->pin && (*r->worker.cpu < 0 || *r->worker.cpu >= sysconf(_SC_NPROCESSORS_CONF)))
-		fail(ck, "worker.cpu", "worker.cpu: this machine has CPUs 0 to %ld",
-			sysconf(_SC_NPROCESSORS_CONF) - 1);
-	cfg->cpu = cfg->pin ? (unsigned int)*r->worker.cpu : 0;
 	cfg->poll_mode = r->worker.poll_mode;
 	cfg->max_sleep_us = count_default(ck, "worker.max_sleep_us", &r->worker.max_sleep_us,
 		MAX_SLEEP_US_DEFAULT);
+}
+
+static void check_cpu(struct check *ck, const char *where, int32_t cpu)
+{
+	if (cpu < 0 || cpu >= sysconf(_SC_NPROCESSORS_CONF))
+		fail(ck, where, "%s: this machine has CPUs 0 to %ld", where,
+			sysconf(_SC_NPROCESSORS_CONF) - 1);
+}
+
+/* How many workers, and on which CPUs. Before the port, which has queues and buffers for them. */
+static void check_workers(struct check *ck, struct edge_config *cfg, struct raw_worker *r)
+{
+	uint32_t n = count_default(ck, "worker.count", &r->count, 1);
+
+	if (n > PORT_WORKERS_MAX) {
+		fail(ck, "worker.count", "worker.count: at most %d", PORT_WORKERS_MAX);
+		return;
+	}
+	cfg->workers = n;
+	cfg->pin = r->cpu != NULL || r->cpus_count > 0;
+	if (r->cpu != NULL && (n > 1 || r->cpus_count > 0)) {
+		fail(ck, "worker.cpu", "worker.cpu: is for one worker; give several worker.cpus");
+	} else if (r->cpu != NULL) {
+		check_cpu(ck, "worker.cpu", *r->cpu);
+		cfg->cpus[0] = (unsigned int)*r->cpu;
+	}
+	if (r->cpus_count > 0 && r->cpus_count != n)
+		fail(ck, "worker.cpus", "worker.cpus: %u of them for %u workers; give each one",
+			r->cpus_count, n);
+	for (uint32_t i = 0; i < r->cpus_count && ck->ret == 0; i++) {
+		check_cpu(ck, "worker.cpus", r->cpus[i]);
+		cfg->cpus[i] = (unsigned int)r->cpus[i];
+		for (uint32_t j = 0; j < i; j++)
+			if (r->cpus[j] == r->cpus[i])
+				fail(ck, "worker.cpus", "worker.cpus: CPU %d has two workers",
+					r->cpus[i]);
+	}
+	for (uint32_t i = 0; i < n && cfg->pin && ck->ret == 0; i++)
+		cfg->port.numa[i] = (uint8_t)(numa_node_of(cfg->cpus[i]) + 1);
+	cfg->port.workers = (uint16_t)n;
 }
 
 static void check_control(struct check *ck, struct edge_config *cfg, struct raw_config *r)
@@ -527,6 +569,7 @@ int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_
 		log_set_level(level);
 	check_names(&ck, cfg, r);
 	check_crypto(&ck, cfg, r->crypto);
+	check_workers(&ck, cfg, &r->worker);
 	check_port(&ck, cfg, &r->port);
 	check_eal(&ck, cfg, r);
 	check_control(&ck, cfg, r);

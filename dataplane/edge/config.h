@@ -45,7 +45,8 @@ struct edge_config {
 
 	struct port_config port;
 	struct eal_config eal;
-	unsigned int cpu;
+	unsigned int workers;
+	unsigned int cpus[PORT_WORKERS_MAX]; /* of each worker, with pin */
 	bool pin, poll_mode;
 	uint32_t max_sleep_us;
 

@@ -40,6 +40,7 @@ static const struct cyaml_schema_field port_fields[] = {
 	COUNT_OPT(struct raw_port, mtu),
 	UINT_OPT(struct raw_port, dscp),
 	COUNT_OPT(struct raw_port, buffers),
+	COUNT_OPT(struct raw_port, queues),
 	CYAML_FIELD_END,
 };
 
@@ -51,9 +52,16 @@ static const struct cyaml_schema_field eal_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const struct cyaml_schema_value cpu_schema = {
+	CYAML_VALUE_INT(CYAML_FLAG_DEFAULT, int32_t),
+};
+
 static const struct cyaml_schema_field worker_fields[] = {
+	COUNT_OPT(struct raw_worker, count),
 	CYAML_FIELD_INT_PTR("cpu", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct raw_worker,
 		cpu),
+	CYAML_FIELD_SEQUENCE("cpus", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct raw_worker,
+		cpus, &cpu_schema, 0, PORT_WORKERS_MAX),
 	BOOL_OPT(struct raw_worker, poll_mode),
 	COUNT_OPT(struct raw_worker, max_sleep_us),
 	CYAML_FIELD_END,

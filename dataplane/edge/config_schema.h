@@ -15,7 +15,7 @@ struct raw_pool {
 
 struct raw_port {
 	char *device, *mac, *address, *gateway, *next_hop_mac;
-	uint32_t *udp_port, *mtu, *buffers; /* NULL: not given */
+	uint32_t *udp_port, *mtu, *buffers, *queues; /* NULL: not given */
 	uint32_t dscp;
 };
 
@@ -26,6 +26,9 @@ struct raw_eal {
 
 struct raw_worker {
 	int32_t *cpu;
+	uint32_t *count;
+	int32_t *cpus; /* of several */
+	uint32_t cpus_count;
 	bool poll_mode;
 	uint32_t *max_sleep_us;
 };

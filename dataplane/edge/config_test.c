@@ -230,6 +230,15 @@ static void errors_name_the_line_and_what_to_do(void **state)
 		{ "objects: 100", "objects: 0", 21, "leave it out" },
 		{ "credit:", "session: {scratch_slots: 0}\ncredit:", 20, "leave it out" },
 		{ "credit:", "session: {window_packets: 1000}\ncredit:", 20, "1024 to" },
+		{ "credit:", "worker: {count: 0}\ncredit:", 20, "leave it out" },
+		{ "credit:", "worker: {count: 17}\ncredit:", 20, "at most 16" },
+		{ "credit:", "worker: {count: 2, cpu: 0}\ncredit:", 20, "worker.cpus" },
+		{ "credit:", "worker: {count: 2, cpus: [0]}\ncredit:", 20, "give each one" },
+		{ "credit:", "worker: {count: 2, cpus: [0, 0]}\ncredit:", 20, "two workers" },
+		{ "credit:", "worker: {count: 1, cpus: [9999]}\ncredit:", 20, "has CPUs 0 to" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  queues: 2", 11, "1, or as many" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  queues: 2\nworker: {count: 3}", 11, "as many" },
+		{ "10.0.0.1/24", "10.0.0.1/24\n  udp_port: 65535\nworker: {count: 2}", 0, "65536" },
 		{ "credit:", "session: {scratch_slots: 70000}\ncredit:", 20, "at most" },
 	};
 	char want[160], err[1024];

@@ -12,6 +12,7 @@
 #include "dataplane/edge/local.h"
 #include "dataplane/edge/master_client.h"
 #include "dataplane/edge/net.h"
+#include "dataplane/edge/numa.h"
 #include "dataplane/edge/order.h"
 #include "dataplane/edge/peer.h"
 #include "dataplane/edge/term.h"
@@ -28,6 +29,7 @@
 
 enum {
 	TICK_MS = 50,
+	SPLIT_MS = 1, /* of links' caps among several workers */
 	RENEW_MS = 1000,
 	EVENTS_PER_TURN = 4096,
 	/* After the transfers: for resets, results and the sessions' last events. */
@@ -41,10 +43,19 @@ enum control_phase {
 	CONTROL_LEAVING,  /* last words to the master */
 };
 
+/* A worker's wake-ups. */
+struct control_worker {
+	struct control *control;
+	struct worker *worker;
+	struct event *event;
+	int node; /* of its memory; -1: any */
+};
+
 struct control {
 	const struct edge_config *cfg;
 	struct control_parts parts;
-	struct event *worker_event, *tick, *kick;
+	struct control_worker workers[WORKERS_MAX];
+	struct event *tick, *kick, *split; /* split NULL: there is one worker */
 	struct control_queue queue;
 	struct term term;
 	struct orders *orders;
@@ -102,7 +113,14 @@ static int push_command(void *ctx, const struct worker_command *cmd)
 {
 	struct control *c = ctx;
 
-	return worker_command(c->parts.worker, cmd);
+	return worker_command(c->parts.workers[cmd->worker], cmd);
+}
+
+static void place(void *ctx, int worker)
+{
+	struct control *c = ctx;
+
+	numa_prefer(worker >= 0 ? c->workers[worker].node : -1);
 }
 
 static void write_report(void *ctx, Strait__EdgeReport *m)
@@ -171,11 +189,12 @@ void control_stop(struct control *c)
 
 /* ---- the loop's callbacks ---------------------------------------------------------------- */
 
-static bool session_figures(void *ctx, const struct session *s, struct session_stats *out)
+static bool session_figures(void *ctx, uint8_t worker, const struct session *s,
+	struct session_stats *out)
 {
 	struct control *c = ctx;
 
-	return worker_session_stats(c->parts.worker, s, out);
+	return worker_session_stats(c->parts.workers[worker], s, out);
 }
 
 static void work(struct control *c)
@@ -246,7 +265,8 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 
 static void on_worker(evutil_socket_t fd, short what, void *arg)
 {
-	struct control *c = arg;
+	struct control_worker *w = arg;
+	struct control *c = w->control;
 	uint64_t now = clock_now_ns();
 	struct worker_event ev;
 	unsigned int n = 0;
@@ -255,18 +275,27 @@ static void on_worker(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	control_queue_flush(&c->queue);
 	do {
-		while (n < EVENTS_PER_TURN && worker_event(c->parts.worker, &ev)) {
+		while (n < EVENTS_PER_TURN && worker_event(w->worker, &ev)) {
 			peers_event(c->peers, c->orders, now, &ev);
 			n++;
 		}
 		if (n >= EVENTS_PER_TURN) {
 			/* Others' turn; the descriptor may be read already. */
-			event_active(c->worker_event, EV_READ, 1);
+			event_active(w->event, EV_READ, 1);
 			break;
 		}
-	} while (worker_event_arm(c->parts.worker));
+	} while (worker_event_arm(w->worker));
 	if (n > 0)
 		kick(c);
+}
+
+static void on_split(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *c = arg;
+
+	(void)fd;
+	(void)what;
+	peers_split(c->peers, session_figures, c);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -274,16 +303,28 @@ static void on_worker(evutil_socket_t fd, short what, void *arg)
 static int create_events(struct control *c)
 {
 	struct timeval tick = { .tv_usec = TICK_MS * 1000 };
+	struct timeval split = { .tv_usec = SPLIT_MS * 1000 };
 
 	c->kick = event_new(c->parts.base, -1, 0, on_kick, c);
 	c->tick = event_new(c->parts.base, -1, EV_PERSIST, on_tick, c);
-	c->worker_event = event_new(c->parts.base, worker_event_fd(c->parts.worker),
-		EV_READ | EV_PERSIST, on_worker, c);
-	if (c->kick == NULL || c->tick == NULL || c->worker_event == NULL ||
-		event_add(c->tick, &tick) < 0 || event_add(c->worker_event, NULL) < 0)
+	if (c->kick == NULL || c->tick == NULL || event_add(c->tick, &tick) < 0)
 		return -ENOMEM;
-	event_active(c->worker_event, EV_READ, 1); /* arms the worker */
-	return 0;
+	for (unsigned int i = 0; i < c->cfg->workers; i++) {
+		struct control_worker *w = &c->workers[i];
+
+		*w = (struct control_worker){ .control = c,
+			.worker = c->parts.workers[i],
+			.node = c->cfg->pin ? numa_node_of(c->cfg->cpus[i]) : -1 };
+		w->event = event_new(c->parts.base, worker_event_fd(w->worker),
+			EV_READ | EV_PERSIST, on_worker, w);
+		if (w->event == NULL || event_add(w->event, NULL) < 0)
+			return -ENOMEM;
+		event_active(w->event, EV_READ, 1); /* arms the worker */
+	}
+	if (c->cfg->workers < 2)
+		return 0;
+	c->split = event_new(c->parts.base, -1, EV_PERSIST, on_split, c);
+	return c->split != NULL && event_add(c->split, &split) == 0 ? 0 : -ENOMEM;
 }
 
 static int create_peers(struct control *c, char *err, size_t err_len)
@@ -294,6 +335,7 @@ static int create_peers(struct control *c, char *err, size_t err_len)
 		.edge = cfg->edge,
 		.data_ip = port->ip,
 		.data_port = port->udp_port,
+		.queues = (uint8_t)cfg->workers,
 		.symbol_bytes = port_symbol_bytes(c->parts.port),
 		.dscp = port->dscp,
 		.cap_bps = cfg->cap_bps,
@@ -335,11 +377,11 @@ static int create_master(struct control *c)
 	return c->master != NULL ? 0 : -ENOMEM;
 }
 
-static void attach_capture(void *ctx, struct capture_ring *ring)
+static void attach_capture(void *ctx, uint32_t worker, struct capture_ring *ring)
 {
 	struct control *c = ctx;
 
-	worker_capture(c->parts.worker, ring);
+	worker_capture(c->parts.workers[worker], ring);
 }
 
 /* What is for looking closer; all of it off unless configured. */
@@ -351,6 +393,7 @@ static int create_debug(struct control *c, char *err, size_t err_len)
 		.interface = cfg->port.device,
 		.application = "strait-edge " EDGE_VERSION,
 		.frame_bytes = port_settings(c->parts.port)->mtu + NET_ETH_BYTES,
+		.workers = cfg->workers,
 		.attach = attach_capture,
 		.ctx = c };
 
@@ -385,6 +428,7 @@ struct control *control_create(const struct edge_config *cfg, const struct contr
 	c->cfg = cfg;
 	c->parts = *parts;
 	control_queue_init(&c->queue, push_command, c);
+	c->queue.place = place;
 	ret = term_init(&c->term, cfg->state_dir, err, err_len);
 	if (ret < 0)
 		goto fail;
@@ -431,8 +475,11 @@ void control_destroy(struct control *c)
 	capture_destroy(c->capture);
 	keylog_close(c->keylog);
 	control_queue_fini(&c->queue);
-	if (c->worker_event != NULL)
-		event_free(c->worker_event);
+	for (unsigned int i = 0; i < WORKERS_MAX; i++)
+		if (c->workers[i].event != NULL)
+			event_free(c->workers[i].event);
+	if (c->split != NULL)
+		event_free(c->split);
 	if (c->tick != NULL)
 		event_free(c->tick);
 	if (c->kick != NULL)

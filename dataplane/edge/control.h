@@ -12,7 +12,7 @@
 /*
  * The control thread of an edge: everything that is not a packet, driven by one libevent loop.
  *
- *   worker events -> peers -> orders (TX) and ingest (RX) -> commands for the worker
+ *   workers' events -> peers -> orders (TX) and ingest (RX) -> commands for workers
  *   master -> orders; orders' results -> master; reports
  *
  * What handlers change is worked off once per turn of the loop (a "kick"), so that bursts of
@@ -27,7 +27,7 @@ struct control;
 struct control_parts {
 	struct event_base *base;
 	struct rpc_tls *tls;
-	struct worker *worker;
+	struct worker *workers[WORKERS_MAX]; /* cfg->workers of them */
 	struct port *port;
 	struct pool **pools;         /* as cfg->pools */
 	const struct aead_ops *aead; /* NULL: the best */

@@ -16,63 +16,77 @@ void control_queue_init(struct control_queue *q,
 
 void control_queue_fini(struct control_queue *q)
 {
-	free(q->waiting);
-	q->waiting = NULL;
-	q->head = q->count = q->capacity = 0;
+	for (int i = 0; i < WORKERS_MAX; i++)
+		free(q->lanes[i].waiting);
+	memset(q->lanes, 0, sizeof(q->lanes));
 }
 
-static int queue_grow(struct control_queue *q)
+static int lane_grow(struct control_lane *l)
 {
 	struct worker_command *bigger;
-	size_t capacity = q->capacity ? q->capacity * 2 : 256;
+	size_t capacity = l->capacity ? l->capacity * 2 : 256;
 
-	if (q->capacity > SIZE_MAX / 2 / sizeof(*bigger))
+	if (l->capacity > SIZE_MAX / 2 / sizeof(*bigger))
 		return -ENOMEM;
 	bigger = malloc(capacity * sizeof(*bigger));
 	if (bigger == NULL)
 		return -ENOMEM;
-	for (size_t i = 0; i < q->count; i++)
-		bigger[i] = q->waiting[(q->head + i) & (q->capacity - 1)];
-	free(q->waiting);
-	q->waiting = bigger;
-	q->head = 0;
-	q->capacity = capacity;
+	for (size_t i = 0; i < l->count; i++)
+		bigger[i] = l->waiting[(l->head + i) & (l->capacity - 1)];
+	free(l->waiting);
+	l->waiting = bigger;
+	l->head = 0;
+	l->capacity = capacity;
 	return 0;
 }
 
 int control_queue_push(struct control_queue *q, const struct worker_command *c)
 {
-	if (q->count == 0 && q->push(q->ctx, c) == 0)
+	struct control_lane *l = &q->lanes[c->worker];
+
+	if (l->count == 0 && q->push(q->ctx, c) == 0)
 		return 0;
-	if (q->count == q->capacity && queue_grow(q) < 0)
+	if (l->count == l->capacity && lane_grow(l) < 0)
 		return -ENOMEM;
-	q->waiting[(q->head + q->count) & (q->capacity - 1)] = *c;
-	q->count++;
+	l->waiting[(l->head + l->count) & (l->capacity - 1)] = *c;
+	l->count++;
 	return 0;
 }
 
 bool control_queue_flush(struct control_queue *q)
 {
-	while (q->count > 0) {
-		if (q->push(q->ctx, &q->waiting[q->head]) < 0)
-			return false;
-		q->head = (q->head + 1) & (q->capacity - 1);
-		q->count--;
+	bool all = true;
+
+	for (int i = 0; i < WORKERS_MAX; i++) {
+		struct control_lane *l = &q->lanes[i];
+
+		while (l->count > 0 && q->push(q->ctx, &l->waiting[l->head]) == 0) {
+			l->head = (l->head + 1) & (l->capacity - 1);
+			l->count--;
+		}
+		all = all && l->count == 0;
 	}
-	return true;
+	return all;
+}
+
+static void lane_purge(struct control_lane *l, const struct tx_transfer *tx,
+	const struct rx_transfer *rx)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < l->count; i++) {
+		const struct worker_command *c = &l->waiting[(l->head + i) & (l->capacity - 1)];
+
+		if ((tx != NULL && c->tx == tx) || (rx != NULL && c->rx == rx))
+			continue;
+		l->waiting[(l->head + kept++) & (l->capacity - 1)] = *c;
+	}
+	l->count = kept;
 }
 
 void control_queue_purge(struct control_queue *q, const struct tx_transfer *tx,
 	const struct rx_transfer *rx)
 {
-	size_t kept = 0;
-
-	for (size_t i = 0; i < q->count; i++) {
-		const struct worker_command *c = &q->waiting[(q->head + i) & (q->capacity - 1)];
-
-		if ((tx != NULL && c->tx == tx) || (rx != NULL && c->rx == rx))
-			continue;
-		q->waiting[(q->head + kept++) & (q->capacity - 1)] = *c;
-	}
-	q->count = kept;
+	for (int i = 0; i < WORKERS_MAX; i++)
+		lane_purge(&q->lanes[i], tx, rx);
 }

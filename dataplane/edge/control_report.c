@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/edge/control_report.h"
 
+#include "dataplane/edge/link_rate.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,14 @@ struct link_figures {
 	Strait__LinkReport report;
 	Strait__Counter counters[STRAIT_COUNTER_COUNT];
 	Strait__Counter *pointers[STRAIT_COUNTER_COUNT];
+	Strait__QueueReport queues[WORKERS_MAX];
+	Strait__QueueReport *queue_pointers[WORKERS_MAX];
+};
+
+struct worker_figures {
+	Strait__WorkerReport report;
+	Strait__Counter counters[PORT_COUNTERS];
+	Strait__Counter *pointers[PORT_COUNTERS];
 };
 
 struct control_report {
@@ -36,6 +46,8 @@ struct control_report {
 	Strait__Counter counters[EDGE_COUNTERS];
 	Strait__Counter *counter_pointers[EDGE_COUNTERS];
 	size_t counter_count;
+	struct worker_figures workers[WORKERS_MAX];
+	Strait__WorkerReport *worker_pointers[WORKERS_MAX];
 	uint64_t sum[STRAIT_COUNTER_COUNT];
 	Strait__PoolReport pool;
 };
@@ -61,6 +73,46 @@ void control_report_destroy(struct control_report *r)
 	free(r);
 }
 
+static void add_queue(struct link_figures *f, const struct peer_link_queue *q, uint32_t n,
+	const struct session_stats *stats)
+{
+	Strait__QueueReport *m = &f->queues[n];
+
+	strait__queue_report__init(m);
+	m->queue = n;
+	m->has_up = m->has_cap_bps = m->has_srtt_us = m->has_loss = true;
+	m->has_backlog_bytes = m->has_delivered_bytes = true;
+	m->has_tx_packets = m->has_rx_packets = true;
+	m->up = q->up;
+	m->cap_bps = q->cap_bps;
+	m->srtt_us = stats->srtt_ns / 1000;
+	m->loss = stats->loss;
+	m->backlog_bytes = stats->backlog_bytes;
+	m->delivered_bytes = stats->delivered_bytes;
+	m->tx_packets = stats->counters[STRAIT_C_tx_packets];
+	m->rx_packets = stats->counters[STRAIT_C_rx_packets];
+	f->queue_pointers[n] = m;
+}
+
+/* Sums of all queues, and each of several. false: a worker does not know its. */
+static bool link_stats(const struct control_report *r, struct link_figures *f,
+	const struct peer_link *l, struct session_stats *out)
+{
+	struct session_stats one;
+
+	for (uint32_t i = 0; i < l->queue_count; i++) {
+		if (l->queues[i].session == NULL ||
+			!worker_session_stats(r->parts.workers[i], l->queues[i].session, &one))
+			return false;
+		add_queue(f, &l->queues[i], i, &one);
+		if (i == 0)
+			*out = one;
+		else
+			link_stats_add(out, &one);
+	}
+	return l->queue_count > 0;
+}
+
 static void add_link(void *ctx, const struct peer_link *l)
 {
 	struct control_report *r = ctx;
@@ -69,10 +121,11 @@ static void add_link(void *ctx, const struct peer_link *l)
 	struct session_stats stats;
 	uint64_t interval_ns;
 
-	if (r->link_count == PEER_SESSIONS_MAX ||
-		!worker_session_stats(r->parts.worker, l->session, &stats))
+	if (r->link_count == PEER_SESSIONS_MAX || !link_stats(r, f, l, &stats))
 		return;
 	strait__link_report__init(m);
+	m->n_queues = l->queue_count > 1 ? l->queue_count : 0;
+	m->queues = f->queue_pointers;
 	m->peer_site = (char *)l->site;
 	m->peer_edge = (char *)l->edge;
 	m->has_up = m->has_cap_bps = m->has_srtt_us = m->has_min_rtt_us = true;
@@ -131,15 +184,43 @@ static void add_counter(struct control_report *r, const char *name, uint64_t val
 	r->counter_pointers[r->counter_count++] = c;
 }
 
+static void add_worker(struct control_report *r, unsigned int n, const struct worker_stats *ws)
+{
+	struct worker_figures *f = &r->workers[n];
+	size_t i = 0;
+
+	strait__worker_report__init(&f->report);
+#define ADD(counter, kind, help)                                                                   \
+	strait__counter__init(&f->counters[i]);                                                    \
+	f->counters[i].name = (char *)"port_" #counter;                                            \
+	f->counters[i].value = ws->counter;                                                        \
+	f->pointers[i] = &f->counters[i];                                                          \
+	i++;
+	WORKER_COUNTERS(ADD)
+#undef ADD
+	f->report.worker = n;
+	f->report.n_counters = i;
+	f->report.counters = f->pointers;
+	r->worker_pointers[n] = &f->report;
+}
+
 static void add_counters(struct control_report *r)
 {
 	const struct ingest_totals *in = ingest_totals(r->ingest);
-	struct worker_stats ws;
+	struct worker_stats ws = { 0 };
 	struct port_info port;
 
 	for (int i = 0; i < STRAIT_COUNTER_COUNT; i++)
 		add_counter(r, strait_counter_descs[i].name, r->sum[i]);
-	worker_stats(r->parts.worker, &ws);
+	for (unsigned int i = 0; i < r->cfg->workers; i++) {
+		struct worker_stats one;
+
+		worker_stats(r->parts.workers[i], &one);
+		add_worker(r, i, &one);
+#define ADD(name, kind, help) ws.name += one.name;
+		WORKER_COUNTERS(ADD)
+#undef ADD
+	}
 #define ADD(name, kind, help) add_counter(r, "port_" #name, ws.name);
 	WORKER_COUNTERS(ADD)
 #undef ADD
@@ -183,6 +264,8 @@ void control_report_write(struct control_report *r, uint64_t now_ns, Strait__Edg
 	orders_progress(r->orders, add_progress, r);
 	add_counters(r);
 	add_pools(r, m);
+	m->n_workers = r->cfg->workers > 1 ? r->cfg->workers : 0;
+	m->workers = r->worker_pointers;
 	m->n_links = r->link_count;
 	m->links = r->link_pointers;
 	m->n_orders = r->progress_count;

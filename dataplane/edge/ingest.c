@@ -91,11 +91,12 @@ void ingest_destroy(struct ingest *in)
 }
 
 void ingest_session_add(struct ingest *in, struct ingest_session *is, struct session *session,
-	const struct session_credit window[STRAIT_CLASS_COUNT])
+	uint8_t worker, const struct session_credit window[STRAIT_CLASS_COUNT])
 {
 	memset(is, 0, sizeof(*is));
 	is->ingest = in;
 	is->session = session;
+	is->worker = worker;
 	memcpy(is->window, window, sizeof(is->window));
 	TAILQ_INIT(&is->transfers);
 	LIST_INSERT_HEAD(&in->sessions, is, entry);
@@ -111,6 +112,7 @@ static void session_command(struct ingest_session *is, struct worker_command *c)
 	if (is->closing)
 		return;
 	c->session = is->session;
+	c->worker = is->worker;
 	if (control_queue_push(is->ingest->queue, c) < 0)
 		log_limited(LOG_LEVEL_ERROR, "ingest", 1000, "out of memory, command lost");
 }
@@ -386,8 +388,10 @@ static void transfer_open(struct ingest_session *is, const struct session_open *
 		return;
 	}
 	t = calloc(1, sizeof(*t));
+	control_queue_place(in->queue, is->worker);
 	if (t != NULL)
 		t->rx = rx_transfer_create(open, t);
+	control_queue_place(in->queue, -1);
 	if (t == NULL || t->rx == NULL) {
 		transfer_refuse(is, open,
 			errno == EINVAL ? STRAIT_STATUS_MALFORMED : STRAIT_STATUS_BUSY,

@@ -69,6 +69,7 @@ struct ingest_session {
 	LIST_ENTRY(ingest_session) entry;
 	struct ingest *ingest;
 	struct session *session;
+	uint8_t worker; /* that has it */
 	struct session_credit window[STRAIT_CLASS_COUNT];
 	struct session_credit placed[STRAIT_CLASS_COUNT]; /* and not finished */
 	struct ingest_transfer_list transfers;            /* by deadline, then as opened */
@@ -80,7 +81,7 @@ struct ingest *ingest_create(const struct ingest_ops *ops, void *ctx, struct con
 void ingest_destroy(struct ingest *in);
 
 void ingest_session_add(struct ingest *in, struct ingest_session *is, struct session *session,
-	const struct session_credit window[STRAIT_CLASS_COUNT]);
+	uint8_t worker, const struct session_credit window[STRAIT_CLASS_COUNT]);
 /**
  * WORKER_SESSION_DEL was sent: name the session in no command any more; RX_CLOSED events
  * follow.

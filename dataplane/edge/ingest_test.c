@@ -51,7 +51,7 @@ static int set_up(void **state)
 	w->now_ns = S_NS;
 	control_queue_init(&w->queue, fake_push, &w->worker);
 	w->ingest = ingest_create(&ops, w, &w->queue);
-	ingest_session_add(w->ingest, &w->is, (struct session *)w, window);
+	ingest_session_add(w->ingest, &w->is, (struct session *)w, 0, window);
 	*state = w;
 	return 0;
 }

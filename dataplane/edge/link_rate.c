@@ -7,6 +7,26 @@
 #define FRESH_NS    30000000000ULL
 #define CONTROL_NS  60000000ULL /* two turns of a control thread, and the master's commit */
 
+void link_stats_add(struct session_stats *sum, const struct session_stats *one)
+{
+	for (int i = 0; i < STRAIT_COUNTER_COUNT; i++)
+		sum->counters[i] += one->counters[i];
+	if (one->srtt_ns > sum->srtt_ns)
+		sum->srtt_ns = one->srtt_ns;
+	if (sum->min_rtt_ns == 0 || (one->min_rtt_ns != 0 && one->min_rtt_ns < sum->min_rtt_ns))
+		sum->min_rtt_ns = one->min_rtt_ns;
+	if (one->loss > sum->loss)
+		sum->loss = one->loss;
+	sum->cap_bps += one->cap_bps;
+	sum->outstanding_bytes += one->outstanding_bytes;
+	sum->backlog_bytes += one->backlog_bytes;
+	sum->delivered_bytes += one->delivered_bytes;
+	if (one->path_bytes < sum->path_bytes)
+		sum->path_bytes = one->path_bytes;
+	sum->up = sum->up && one->up;
+	sum->dead = sum->dead || one->dead;
+}
+
 bool link_rate_update(struct link_rate *r, uint64_t now_ns, const struct session_stats *stats)
 {
 	uint64_t line = stats->counters[STRAIT_C_tx_bytes] +

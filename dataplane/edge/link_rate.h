@@ -26,6 +26,8 @@ struct link_rate {
 	double loss;
 };
 
+/** Figures of one more queue into those of a link: sums; of round trips and loss the worst. */
+void link_stats_add(struct session_stats *sum, const struct session_stats *one);
 /** The session's figures; of a new session also. true: an interval is over, used_bps is new. */
 bool link_rate_update(struct link_rate *r, uint64_t now_ns, const struct session_stats *stats);
 /** Goodput to be expected; 0: not known. */

@@ -7,6 +7,7 @@
 #include "dataplane/edge/config.h"
 #include "dataplane/edge/control.h"
 #include "dataplane/edge/eal.h"
+#include "dataplane/edge/numa.h"
 #include "dataplane/edge/pool_fault.h"
 #include "dataplane/edge/port.h"
 #include "dataplane/edge/worker.h"
@@ -196,15 +197,70 @@ static const struct aead_ops *open_crypto(const char *name, char *err, size_t er
 	return ops;
 }
 
+static int create_workers(const struct edge_config *cfg, struct control_parts *parts)
+{
+	struct worker_config wc = { .port = parts->port,
+		.pin = cfg->pin,
+		.poll_mode = cfg->poll_mode,
+		.max_sleep_us = cfg->max_sleep_us };
+	struct port_info info;
+	int ret;
+
+	for (unsigned int i = 0; i < cfg->workers; i++) {
+		wc.queue = (uint16_t)i;
+		wc.cpu = cfg->cpus[i];
+		wc.numa = cfg->port.numa[i];
+		numa_prefer(wc.numa - 1);
+		parts->workers[i] = worker_create(&wc);
+		numa_prefer(-1);
+		if (parts->workers[i] == NULL) {
+			ret = -errno;
+			log_error("main", "worker: %s", strerror(errno));
+			return ret;
+		}
+	}
+	if (cfg->workers == 1)
+		return 0;
+	ret = worker_team(parts->workers, cfg->workers);
+	if (ret < 0)
+		log_error("main", "workers: %s", strerror(-ret));
+	port_info(parts->port, &info);
+	log_info("main", "workers count=%u port_queues=%u flow_rules=%u udp_ports=%u-%u",
+		cfg->workers, info.queues, info.steered, cfg->port.udp_port,
+		cfg->port.udp_port + cfg->workers - 1);
+	return ret;
+}
+
+static int start_workers(const struct edge_config *cfg, const struct control_parts *parts)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; i < cfg->workers && ret == 0; i++) {
+		ret = worker_start(parts->workers[i]);
+		if (ret < 0)
+			log_error("main", "worker %u: cannot start%s: %s", i,
+				cfg->pin ? " on its CPU" : "", strerror(-ret));
+	}
+	return ret;
+}
+
+static void stop_workers(const struct control_parts *parts)
+{
+	for (unsigned int i = 0; i < WORKERS_MAX && parts->workers[i] != NULL; i++)
+		worker_stop(parts->workers[i]);
+}
+
+static void destroy_workers(const struct control_parts *parts)
+{
+	for (unsigned int i = 0; i < WORKERS_MAX && parts->workers[i] != NULL; i++)
+		worker_destroy(parts->workers[i]);
+}
+
 /* Everything from the EAL up, and down again in mirror order. */
 static int run(struct edge_config *cfg, struct rpc_tls *tls)
 {
 	struct pool *pools[EDGE_POOLS_MAX];
 	struct control_parts parts = { .tls = tls, .pools = pools };
-	struct worker_config worker = { .cpu = cfg->cpu,
-		.pin = cfg->pin,
-		.poll_mode = cfg->poll_mode,
-		.max_sleep_us = cfg->max_sleep_us };
 	struct control *control;
 	int status = EXIT_FAILURE;
 	char err[512];
@@ -221,18 +277,15 @@ static int run(struct edge_config *cfg, struct rpc_tls *tls)
 			goto stop_eal;
 		}
 	}
-	parts.port = worker.port = port_create(&cfg->port, err, sizeof(err));
+	parts.port = port_create(&cfg->port, err, sizeof(err));
 	if (parts.port == NULL) {
 		log_error("main", "port %s: %s", cfg->port.device, err);
 		goto stop_eal;
 	}
-	parts.worker = worker_create(&worker);
-	if (parts.worker == NULL) {
-		log_error("main", "worker: %s", strerror(errno));
-		goto destroy_port;
-	}
+	if (create_workers(cfg, &parts) < 0)
+		goto destroy_workers;
 	if (open_pools(cfg, pools) < 0)
-		goto destroy_worker;
+		goto destroy_workers;
 	ret = pool_fault_init(cfg, pools);
 	if (ret < 0)
 		log_warn("main", "signal SIGBUS: %s", strerror(-ret));
@@ -241,33 +294,27 @@ static int run(struct edge_config *cfg, struct rpc_tls *tls)
 		log_error("main", "event loop: %s", strerror(errno));
 		goto close_pools;
 	}
-	ret = worker_start(parts.worker);
-	if (ret < 0) {
-		log_error("main", "worker: cannot start%s: %s", cfg->pin ? " on its CPU" : "",
-			strerror(-ret));
-		goto free_base;
-	}
+	if (start_workers(cfg, &parts) < 0)
+		goto stop_workers;
 	control = control_create(cfg, &parts, err, sizeof(err));
 	if (control == NULL) {
 		log_error("main", "%s", err);
-		goto stop_worker;
+		goto stop_workers;
 	}
 	status = run_loop(parts.base, control);
 	/* No packet may be written into a pool any more when control gives the memory back. */
-	worker_stop(parts.worker);
+	stop_workers(&parts);
 	control_destroy(control);
-stop_worker:
-	worker_stop(parts.worker);
-free_base:
+stop_workers:
+	stop_workers(&parts);
 	rpc_tls_destroy(tls);
 	event_base_free(parts.base);
 	tls = NULL;
 close_pools:
 	pool_fault_fini();
 	close_pools(pools, cfg->pool_count);
-destroy_worker:
-	worker_destroy(parts.worker);
-destroy_port:
+destroy_workers:
+	destroy_workers(&parts);
 	port_destroy(parts.port);
 stop_eal:
 	aead_cryptodev_stop();

@@ -96,6 +96,7 @@ struct net_identity {
 	uint32_t ip;
 	struct net_ip ip6;
 	uint16_t udp_port;
+	uint16_t more_ports; /* udp_port + 1 and so on, so many, are ours too */
 };
 
 static inline uint16_t net_get16(const uint8_t *p)

@@ -26,6 +26,11 @@ static bool is_host_address(uint32_t ip)
 	return first != 0 && first != 127 && first < 224;
 }
 
+static bool is_our_port(const struct net_identity *me, uint16_t udp_port)
+{
+	return (uint16_t)(udp_port - me->udp_port) <= me->more_ports;
+}
+
 static enum net_verdict classify_udp(const uint8_t *ip, const uint8_t *udp, size_t len,
 	const struct net_identity *me, unsigned int trust, struct net_packet *out)
 {
@@ -43,7 +48,7 @@ static enum net_verdict classify_udp(const uint8_t *ip, const uint8_t *udp, size
 		return NET_DROP_MALFORMED;
 	out->src_port = net_get16(udp);
 	out->dst_port = net_get16(udp + 2);
-	if (out->dst_port != me->udp_port)
+	if (!is_our_port(me, out->dst_port))
 		return NET_DROP_PROTOCOL;
 	if (net_get16(udp + 6) != 0 && (trust & NET_TRUST_UDP) == 0) {
 		sum = net_sum_pseudo(net_ip_get4(out->src), net_get32(ip + 16), NET_PROTO_UDP,
@@ -112,7 +117,7 @@ static enum net_verdict classify_udp6(const uint8_t *ip, const uint8_t *udp, siz
 		return NET_DROP_MALFORMED;
 	out->src_port = net_get16(udp);
 	out->dst_port = net_get16(udp + 2);
-	if (out->dst_port != me->udp_port)
+	if (!is_our_port(me, out->dst_port))
 		return NET_DROP_PROTOCOL;
 	/* RFC 8200 section 8.1: never without a checksum, there is no other over the addresses. */
 	if (net_get16(udp + 6) == 0)

@@ -323,9 +323,30 @@ static void bad_icmp_gets_silence(void **state)
 	assert_int_equal(classify(frame, len, &p), NET_DROP_MALFORMED);
 }
 
+static void each_worker_has_a_port(void **state)
+{
+	struct net_identity several = me;
+	uint8_t frame[FRAME_MAX];
+	struct net_packet p;
+	size_t len = datagram(frame, PAYLOAD);
+	uint8_t *udp = frame + NET_ETH_BYTES + NET_IPV4_BYTES;
+
+	(void)state;
+	several.more_ports = 2;
+	net_put16(udp + 6, 0);
+	for (uint16_t i = 0; i < 5; i++) {
+		net_put16(udp + 2, (uint16_t)(me.udp_port - 1 + i));
+		assert_int_equal(net_frame_classify(frame, len, &several, 0, &p),
+			i >= 1 && i <= 3 ? NET_UDP : NET_DROP_PROTOCOL);
+		assert_int_equal(net_frame_classify(frame, len, &me, 0, &p),
+			i == 1 ? NET_UDP : NET_DROP_PROTOCOL);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_worker_has_a_port),
 		cmocka_unit_test(datagram_for_us_is_accepted),
 		cmocka_unit_test(ethernet_padding_is_not_payload),
 		cmocka_unit_test(truncation_at_each_byte_is_malformed),

@@ -61,6 +61,7 @@ static void order_free_memory(struct order *o)
 	free(o->objects);
 	free(o->names);
 	free(o->parts);
+	free(o->sequence);
 	free(o->log);
 	free(o);
 }
@@ -173,12 +174,13 @@ void order_end(struct order *o, uint8_t status)
 
 		if (t == NULL) {
 			for (uint32_t i = part->first; i < part->end; i++)
-				order_object_final(o, i, status);
+				order_object_final(o, o->sequence[i], status);
 			part->done = true;
-		} else if (!t->canceling && t->session == o->link->session) {
+		} else if (!t->canceling && order_tx_is_current(t)) {
 			struct worker_command c = { .type = WORKER_TX_CANCEL,
 				.session = t->session,
 				.tx = t->tx,
+				.worker = t->queue,
 				.status = status };
 
 			t->canceling = control_queue_push(o->orders->queue, &c) == 0;

@@ -28,6 +28,10 @@
  * ends DEADLINE at once with the numbers if it cannot be; later it ends so as soon as what the
  * pool still holds of it, and of those before it, is more than the link's cap lets through by then.
  *
+ * Over a link of several queues an order's objects are dealt in order, each to the queue that has
+ * the fewest bytes so far: all queues end at about the same time and what comes first in the order
+ * arrives first, prefixes included. The parts of each queue are its own.
+ *
  * Objects are leased when the session wants them and released with their final status.
  *
  * Control thread only. Times are CLOCK_MONOTONIC ns unless named unix.
@@ -35,28 +39,36 @@
 
 enum {
 	ORDERS_MAX = 4096,
-	ORDER_LOOKUP_SLICE = 256,   /* objects looked up per orders_run() */
-	ORDER_RESULTS_BATCH = 2048, /* results a message */
-	ORDER_NORMAL_SLOTS = 48,    /* of a session's transfers, all but urgent may use */
-	ORDER_CHECK_MS = 100,       /* between looks for deadlines that cannot be kept */
-	ORDER_REOPENS_MAX = 64,     /* refused or reset so often in a row: give up */
+	ORDER_LOOKUP_SLICE = 256,    /* objects looked up per orders_run() */
+	ORDER_RESULTS_BATCH = 2048,  /* results a message */
+	ORDER_QUEUE_BYTES = 1 << 20, /* an order takes one queue for each so many bytes */
+	ORDER_NORMAL_SLOTS = 48,     /* of a session's transfers, all but urgent may use */
+	ORDER_CHECK_MS = 100,        /* between looks for deadlines that cannot be kept */
+	ORDER_REOPENS_MAX = 64,      /* refused or reset so often in a row: give up */
 };
 
 struct orders;
 struct order;
 
-/** What orders see of a peer edge; embedded in struct peer, which keeps it up to date. */
-struct order_link {
+/** One queue of a link: a session of one worker with one of the peer's. */
+struct order_queue {
 	struct session *session; /* NULL: none now */
 	uint16_t symbol_bytes;
-	uint32_t live;        /* transfers handed to the session */
-	uint32_t orders;      /* orders that are not done: the peer is wanted */
-	bool unreachable;     /* tried long enough: orders end */
-	uint64_t goodput_bps; /* to be expected; 0: not known */
-	uint64_t limit_bps;   /* more is not possible; 0: not known */
-	uint64_t latency_ns;  /* from the last byte sent to the end */
-	uint64_t tail_bytes;  /* of a transfer, sent with rows */
-	uint64_t scan_bytes;  /* for orders_run() */
+	uint32_t live; /* transfers handed to the session */
+};
+
+/** What orders see of a peer edge; embedded in struct peer, which keeps it up to date. */
+struct order_link {
+	struct order_queue queues[WORKERS_MAX]; /* all of them or none have a session */
+	uint32_t queue_count;                   /* in use; 0: 1 */
+	uint32_t live;                          /* of all queues */
+	uint32_t orders;                        /* orders that are not done: the peer is wanted */
+	bool unreachable;                       /* tried long enough: orders end */
+	uint64_t goodput_bps;                   /* to be expected; 0: not known */
+	uint64_t limit_bps;                     /* more is not possible; 0: not known */
+	uint64_t latency_ns;                    /* from the last byte sent to the end */
+	uint64_t tail_bytes;                    /* of a transfer, sent with rows */
+	uint64_t scan_bytes;                    /* for orders_run() */
 };
 
 struct order_ops {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dataplane/edge/order.h"
+#include "dataplane/transport/manifest.h"
 
 /* Shared by order.c (table, messages, log) and order_run.c (lookup, transfers, events). */
 
@@ -21,10 +22,11 @@ struct order_log_entry {
 	uint8_t status;
 };
 
-/* A range of the order's objects that travels as one transfer. */
+/* Objects sequence[first, end) of the order, which travel as one transfer on one queue. */
 struct order_part {
 	struct order *order;
 	uint32_t first, end;
+	uint8_t queue;
 	struct order_tx *live;
 	uint32_t reopens; /* in a row without an object finished */
 	uint64_t not_before_ns;
@@ -37,6 +39,7 @@ struct order_tx {
 	struct order_part *part;
 	struct tx_transfer *tx;
 	struct session *session;
+	uint8_t queue; /* of the link, and so its worker */
 	uint32_t *map; /* object of the transfer -> object of the order */
 	uint32_t objects;
 	uint32_t wanted; /* objects the session was told about */
@@ -76,6 +79,8 @@ struct order {
 
 	struct order_part *parts;
 	uint32_t part_count;
+	uint32_t *sequence;  /* all objects, those of a part together */
+	uint32_t cut_queues; /* the link had when parts were cut */
 	uint32_t live;
 
 	struct order_log_entry *log;
@@ -118,8 +123,26 @@ void order_object_final(struct order *o, uint32_t index, uint8_t status);
 void order_end(struct order *o, uint8_t status);
 /* DONE when nothing is left. */
 void order_settle(struct order *o, uint64_t now_ns);
-/* order_run.c */
+static inline uint32_t link_queues(const struct order_link *l)
+{
+	return l->queue_count > 1 ? l->queue_count : 1;
+}
+
+/* The session a transfer was handed to is still the link's. */
+static inline bool order_tx_is_current(const struct order_tx *t)
+{
+	return t->session == t->part->order->link->queues[t->queue].session;
+}
+
+/* order_cut.c */
+/*
+ * Deal the objects whose length is known to the link's queues and cut each queue's into transfers
+ * within the limits of wire.h. Depends on keys, lengths and the number of queues only, so that a
+ * repeated order has the same layout and finds its partial objects. -ENOMEM.
+ */
 int order_cut_parts(struct order *o);
+void order_entry(const struct order *o, const struct order_object *obj, struct manifest_entry *e);
+/* order_run.c */
 /* order_deadline.c */
 /* Of an order just looked up: end it if its deadline cannot be kept. */
 void order_admit(struct order *o, uint64_t unix_ms);

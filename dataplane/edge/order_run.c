@@ -22,20 +22,6 @@ static const uint8_t *object_key(const struct order *o, const struct order_objec
 	return o->names + obj->name + obj->tenant_len;
 }
 
-static void object_entry(const struct order *o, const struct order_object *obj,
-	struct manifest_entry *e)
-{
-	memset(e, 0, sizeof(*e));
-	e->tenant = o->names + obj->name;
-	e->tenant_len = obj->tenant_len;
-	e->key = object_key(o, obj);
-	e->key_len = obj->key_len;
-	e->length = obj->length;
-	e->digest = obj->digest;
-	e->flags = obj->status == STRAIT_STATUS_PENDING ? STRAIT_MANIFEST_DIGEST
-							: STRAIT_MANIFEST_SKIP;
-}
-
 /* ---- lookup ------------------------------------------------------------------------------ */
 
 /* Of an object that cannot be leased. absent: the status of one that is not there. */
@@ -73,54 +59,13 @@ static void object_lookup(struct order *o, uint32_t index)
 	pool_release(pool, found.handle);
 }
 
-/*
- * Cut the objects whose length is known into transfers within the limits of wire.h. Depends on
- * keys and lengths only, so that a repeated order has the same layout and finds its partial
- * objects.
- */
-int order_cut_parts(struct order *o)
+static void cut_failed(struct order *o)
 {
-	uint32_t capacity = 0, in_part = 0;
-	size_t manifest = 0;
-	struct order_part *bigger;
-
+	log_error("order", "out of memory order=%" PRIu64, o->id);
 	free(o->parts);
 	o->parts = NULL;
 	o->part_count = 0;
-	o->bytes_total = o->bytes_left = o->bytes_waiting = 0;
-	for (uint32_t i = 0; i < o->object_count; i++) {
-		struct manifest_entry e;
-		size_t size = 0;
-
-		if (o->objects[i].length != 0) {
-			object_entry(o, &o->objects[i], &e);
-			size = manifest_entry_size(&e);
-			o->bytes_total += e.length;
-			if (o->objects[i].status == STRAIT_STATUS_PENDING) {
-				o->bytes_left += e.length;
-				if (o->objects[i].lease == 0)
-					o->bytes_waiting += e.length;
-			}
-		}
-		if (o->part_count == 0 || in_part == STRAIT_TRANSFER_OBJECTS_MAX ||
-			manifest + size > STRAIT_MANIFEST_BYTES_MAX) {
-			if (o->part_count == capacity) {
-				capacity = capacity ? capacity * 2 : 1;
-				bigger = realloc(o->parts, capacity * sizeof(*bigger));
-				if (bigger == NULL)
-					return -ENOMEM;
-				o->parts = bigger;
-			}
-			o->parts[o->part_count++] =
-				(struct order_part){ .order = o, .first = i, .end = i };
-			in_part = 0;
-			manifest = 0;
-		}
-		o->parts[o->part_count - 1].end = i + 1;
-		in_part += size != 0;
-		manifest += size;
-	}
-	return 0;
+	order_end(o, STRAIT_STATUS_INTERNAL);
 }
 
 /* Returns how many objects were looked at. */
@@ -138,11 +83,7 @@ static uint32_t order_lookup(struct order *o, uint32_t slice, uint64_t unix_ms)
 	if (o->looked_up == o->object_count) {
 		o->state = ORDER_ACTIVE;
 		if (order_cut_parts(o) < 0) {
-			log_error("order", "out of memory order=%" PRIu64, o->id);
-			free(o->parts);
-			o->parts = NULL;
-			o->part_count = 0;
-			order_end(o, STRAIT_STATUS_INTERNAL);
+			cut_failed(o);
 		} else {
 			order_admit(o, unix_ms);
 		}
@@ -167,7 +108,7 @@ static struct order_tx *tx_build(struct order_part *part)
 		.flow = order_number(o),
 		.class_ = o->class_,
 		.deadline_ms = o->deadline_ms,
-		.symbol_bytes = o->link->symbol_bytes };
+		.symbol_bytes = o->link->queues[part->queue].symbol_bytes };
 	struct order_tx *t = calloc(1, sizeof(*t));
 	struct manifest_entry *entries;
 	uint32_t n = part->end - part->first;
@@ -180,11 +121,13 @@ static struct order_tx *tx_build(struct order_part *part)
 		goto fail;
 	}
 	n = 0;
-	for (uint32_t i = part->first; i < part->end; i++) {
+	for (uint32_t at = part->first; at < part->end; at++) {
+		uint32_t i = o->sequence[at];
+
 		if (o->objects[i].length == 0)
 			continue;
 		t->map[n] = i;
-		object_entry(o, &o->objects[i], &entries[n++]);
+		order_entry(o, &o->objects[i], &entries[n++]);
 	}
 	t->part = part;
 	t->objects = n;
@@ -206,8 +149,10 @@ fail:
 
 static bool part_has_pending(const struct order_part *part)
 {
+	const struct order *o = part->order;
+
 	for (uint32_t i = part->first; i < part->end; i++) {
-		if (part->order->objects[i].status == STRAIT_STATUS_PENDING)
+		if (o->objects[o->sequence[i]].status == STRAIT_STATUS_PENDING)
 			return true;
 	}
 	return false;
@@ -216,21 +161,26 @@ static bool part_has_pending(const struct order_part *part)
 static void part_finish(struct order_part *part, uint8_t status)
 {
 	for (uint32_t i = part->first; i < part->end; i++)
-		order_object_final(part->order, i, status);
+		order_object_final(part->order, part->order->sequence[i], status);
 	part->done = true;
 }
 
 static void part_start(struct order_part *part, uint64_t now_ns)
 {
 	struct order *o = part->order;
-	struct worker_command c = { .type = WORKER_TX_START, .session = o->link->session };
+	struct order_queue *q = &o->link->queues[part->queue];
+	struct worker_command c = { .type = WORKER_TX_START,
+		.session = q->session,
+		.worker = part->queue };
 	struct order_tx *t;
 
 	if (!part_has_pending(part)) {
 		part->done = true;
 		return;
 	}
+	control_queue_place(o->orders->queue, part->queue);
 	t = tx_build(part);
+	control_queue_place(o->orders->queue, -1);
 	if (t == NULL) {
 		log_error("order", "transfer not created order=%" PRIu64 ": %s", o->id,
 			strerror(errno));
@@ -241,6 +191,7 @@ static void part_start(struct order_part *part, uint64_t now_ns)
 		return;
 	}
 	t->session = c.session;
+	t->queue = part->queue;
 	c.tx = t->tx;
 	if (control_queue_push(o->orders->queue, &c) < 0) {
 		order_tx_free(t);
@@ -249,6 +200,7 @@ static void part_start(struct order_part *part, uint64_t now_ns)
 	}
 	part->live = t;
 	o->live++;
+	q->live++;
 	o->link->live++;
 	o->orders->live++;
 }
@@ -263,8 +215,8 @@ static void order_start_parts(struct order *o, uint64_t now_ns)
 
 		if (part->done || part->live != NULL || part->not_before_ns > now_ns)
 			continue;
-		if (o->link->live >= slots)
-			return;
+		if (o->link->queues[part->queue].live >= slots)
+			continue;
 		part_start(part, now_ns);
 	}
 }
@@ -274,18 +226,33 @@ static bool order_is_ending(const struct order *o)
 	return o->end_status != STRAIT_STATUS_PENDING;
 }
 
+/* The link may have other queues than when the order was cut: all of it is dealt anew then. */
+static void order_start(struct order *o, uint64_t now_ns)
+{
+	if (o->cut_queues != link_queues(o->link)) {
+		if (o->live > 0)
+			return; /* of the session before; they close */
+		if (order_cut_parts(o) < 0) {
+			cut_failed(o);
+			return;
+		}
+	}
+	order_start_parts(o, now_ns);
+}
+
 /* Give the session the objects it asked for. -ENOMEM: not all yet. */
 static int tx_feed(struct order_tx *t)
 {
 	struct order *o = t->part->order;
 
-	if (t->session != o->link->session)
+	if (!order_tx_is_current(t))
 		return 0; /* the session is going; the next one asks again */
 	for (; t->wanted < t->asked; t->wanted++) {
 		struct order_object *obj = &o->objects[t->map[t->wanted]];
 		struct worker_command c = { .type = WORKER_TX_READY,
 			.session = t->session,
 			.tx = t->tx,
+			.worker = t->queue,
 			.object = t->wanted };
 		struct pool *pool = object_pool(o, obj);
 		struct pool_object found;
@@ -377,9 +344,10 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 		if (o->state == ORDER_LOOKUP)
 			more = more || o->live == 0;
 		if (o->state == ORDER_ACTIVE && !order_is_ending(o)) {
-			if (o->link->session != NULL && !os->draining)
-				order_start_parts(o, now_ns);
-			else if (o->link->session == NULL && o->link->unreachable && o->live == 0)
+			if (o->link->queues[0].session != NULL && !os->draining)
+				order_start(o, now_ns);
+			else if (o->link->queues[0].session == NULL && o->link->unreachable &&
+				o->live == 0)
 				order_end(o, STRAIT_STATUS_UNREACHABLE);
 		}
 		order_settle(o, now_ns);
@@ -410,6 +378,7 @@ static void tx_closed(struct order_tx *t, uint64_t now_ns, uint8_t status)
 	control_queue_purge(os->queue, t->tx, NULL);
 	part->live = NULL;
 	o->live--;
+	o->link->queues[t->queue].live--;
 	o->link->live--;
 	os->live--;
 	t->part = NULL;

@@ -65,8 +65,8 @@ static int set_up(void **state)
 	w->pool.pool.ops = &fake_pool_ops;
 	w->now_ns = S_NS;
 	w->unix_ms = 1000;
-	w->link.symbol_bytes = 1432;
-	w->link.session = (struct session *)w; /* never looked at */
+	w->link.queues[0].symbol_bytes = 1432;
+	w->link.queues[0].session = (struct session *)w; /* never looked at */
 	control_queue_init(&w->queue, fake_push, &w->worker);
 	w->orders = orders_create(&ops, w, &w->queue);
 	for (int i = 0; i < OBJECTS; i++) {
@@ -281,13 +281,13 @@ static void appends_stand_right_behind_their_order(void **state)
 	uint64_t want[] = { 1, append | 1, 2 * append | 1, 2 }, got[4];
 	unsigned int n = 0;
 
-	w->link.session = NULL;
+	w->link.queues[0].session = NULL;
 	start(w, 2, 1, 0, 0);
 	start(w, append | 1, 1, 0, 0);
 	start(w, 1, 1, 0, 0);
 	start(w, 2 * append | 1, 1, 0, 0);
 	turn(w);
-	w->link.session = (struct session *)w;
+	w->link.queues[0].session = (struct session *)w;
 	turn(w);
 	for (unsigned int i = 0; i < w->worker.count; i++) {
 		c = &w->worker.commands[i];
@@ -337,13 +337,13 @@ static void a_reset_opens_again_what_is_not_final(void **state)
 	event(w, SESSION_EVENT_TX_WANT, first, 6, 0);
 	event(w, SESSION_EVENT_TX_OBJECT, first, 0, STRAIT_STATUS_COMMITTED);
 	event(w, SESSION_EVENT_TX_OBJECT, first, 1, STRAIT_STATUS_RESET);
-	w->link.session = NULL;
+	w->link.queues[0].session = NULL;
 	event(w, SESSION_EVENT_TX_CLOSED, first, 0, STRAIT_STATUS_RESET);
 	turn(w);
 	assert_ptr_equal(started(w), first);
 	assert_int_equal(fake_leases(&w->pool), 5);
 
-	w->link.session = (struct session *)&w->link;
+	w->link.queues[0].session = (struct session *)&w->link;
 	turn(w);
 	second = started(w);
 	assert_ptr_not_equal(second, first);
@@ -442,7 +442,7 @@ static void an_unreachable_peer_ends_waiting_orders(void **state)
 {
 	struct world *w = *state;
 
-	w->link.session = NULL;
+	w->link.queues[0].session = NULL;
 	start(w, 1, OBJECTS, 0, 0);
 	turn(w);
 	assert_int_equal(w->results, 0);
@@ -469,7 +469,7 @@ static void slots_go_to_the_most_urgent(void **state)
 {
 	struct world *w = *state;
 
-	w->link.live = ORDER_NORMAL_SLOTS - 1;
+	w->link.live = w->link.queues[0].live = ORDER_NORMAL_SLOTS - 1;
 	start(w, 1, 1, 9000, 0);
 	start(w, 2, 1, 8000, 0);
 	turn(w);
@@ -502,8 +502,8 @@ static void a_full_ring_keeps_the_order_of_commands(void **state)
 /* A queue that can neither hand over nor grow. */
 static void starve(struct world *w, bool starved)
 {
-	w->queue.count = w->queue.capacity =
-		starved ? SIZE_MAX / 2 / sizeof(*w->queue.waiting) + 1 : 0;
+	w->queue.lanes[0].count = w->queue.lanes[0].capacity =
+		starved ? SIZE_MAX / 2 / sizeof(*w->queue.lanes[0].waiting) + 1 : 0;
 }
 
 static void commands_that_found_no_memory_are_tried_again(void **state)

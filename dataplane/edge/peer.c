@@ -179,6 +179,8 @@ struct peers *peers_create(const struct peers_config *cfg, struct event_base *ba
 		return NULL;
 	}
 	ps->cfg = *cfg;
+	if (ps->cfg.queues == 0)
+		ps->cfg.queues = 1;
 	ps->base = base;
 	ps->tls = tls;
 	ps->queue = queue;
@@ -295,14 +297,27 @@ static void peer_connect(struct peer *p, uint64_t now_ns)
 		peer_failed(p, now_ns, strerror(errno));
 }
 
+static void no_answer(struct peer_session *s, uint64_t now_ns)
+{
+	uint32_t silent = 0;
+
+	while (silent + 1 < s->queue_count && s->queues[silent].up)
+		silent++;
+	/* Of several UDP ports a firewall may let the first one through only. */
+	if (silent > 0)
+		log_warn("peer", "no answer on the data path peer=%s/%s queue=%u udp_port=%u",
+			s->remote.site, s->remote.name, silent, s->ps->cfg.data_port + silent);
+	peer_session_close(s, "no answer on the data path", true);
+	peer_failed(s->peer, now_ns, "no answer on the data path");
+}
+
 static void peer_tick(struct peer *p, uint64_t now_ns)
 {
 	struct peer_session *s = p->cur;
 
 	if (s != NULL && !s->up && p->link.live > 0 &&
 		now_ns - s->created_ns > PEER_UP_MS * MS_NS) {
-		peer_session_close(s, "no answer on the data path", true);
-		peer_failed(p, now_ns, "no answer on the data path");
+		no_answer(s, now_ns);
 		s = NULL;
 	}
 	p->link.unreachable = s == NULL && p->failing_ns != 0 &&
@@ -333,44 +348,56 @@ void peers_tick(struct peers *ps, uint64_t now_ns)
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-static struct peer_session *session_find(struct peers *ps, const struct session *session)
+static struct peer_session *session_find(struct peers *ps, const struct session *session,
+	uint32_t *queue)
 {
 	struct peer_session *s;
 
 	LIST_FOREACH(s, &ps->sessions, entry) {
-		if (s->session == session)
-			return s;
+		for (*queue = 0; *queue < s->queue_count; (*queue)++)
+			if (s->queues[*queue].session == session)
+				return s;
 	}
 	return NULL;
 }
 
 /* Transfers from now on have symbols of this size; those it closes are opened again with it. */
-static void path_event(struct peer_session *s, uint32_t symbol_bytes)
+static void path_event(struct peer_session *s, uint32_t queue, uint32_t symbol_bytes)
 {
-	log_warn("peer", "the path carries symbols of %u bytes peer=%s/%s id=%08x", symbol_bytes,
-		s->remote.site, s->remote.name, s->own_id);
+	log_warn("peer", "the path carries symbols of %u bytes peer=%s/%s id=%08x queue=%u",
+		symbol_bytes, s->remote.site, s->remote.name, s->own_id, queue);
 	if (s->initiator && s->peer->cur == s)
-		s->peer->link.symbol_bytes = (uint16_t)symbol_bytes;
+		s->peer->link.queues[queue].symbol_bytes = (uint16_t)symbol_bytes;
 }
 
-static void session_event(struct peer_session *s, struct orders *os, uint64_t now_ns,
-	const struct session_event *ev)
+/* All queues are up. */
+static void up_event(struct peer_session *s, uint32_t queue)
+{
+	s->queues[queue].up = true;
+	for (uint32_t i = 0; i < s->queue_count; i++)
+		if (!s->queues[i].up)
+			return;
+	s->up = true;
+	log_info("peer", "data path is up peer=%s/%s id=%08x queues=%u", s->remote.site,
+		s->remote.name, s->own_id, s->queue_count);
+	if (s->initiator && s->peer->cur == s) {
+		s->peer->failing_ns = 0;
+		s->peer->failures = 0;
+	}
+}
+
+static void session_event(struct peer_session *s, uint32_t queue, struct orders *os,
+	uint64_t now_ns, const struct session_event *ev)
 {
 	switch (ev->type) {
 	case SESSION_EVENT_UP:
-		s->up = true;
-		log_info("peer", "data path is up peer=%s/%s id=%08x", s->remote.site,
-			s->remote.name, s->own_id);
-		if (s->initiator && s->peer->cur == s) {
-			s->peer->failing_ns = 0;
-			s->peer->failures = 0;
-		}
+		up_event(s, queue);
 		break;
 	case SESSION_EVENT_DEAD:
 		peer_session_close(s, "nothing was heard for too long", true);
 		break;
 	case SESSION_EVENT_PATH:
-		path_event(s, ev->object);
+		path_event(s, queue, ev->object);
 		break;
 	case SESSION_EVENT_TX_OPENED:
 	case SESSION_EVENT_TX_WANT:
@@ -383,7 +410,7 @@ static void session_event(struct peer_session *s, struct orders *os, uint64_t no
 	case SESSION_EVENT_RX_OBJECT:
 	case SESSION_EVENT_RX_WITHDRAWN:
 	case SESSION_EVENT_RX_CLOSED:
-		ingest_event(&s->ingest, now_ns, ev);
+		ingest_event(&s->queues[queue].ingest, now_ns, ev);
 		break;
 	case SESSION_EVENT_NONE:
 		break;
@@ -393,7 +420,8 @@ static void session_event(struct peer_session *s, struct orders *os, uint64_t no
 void peers_event(struct peers *ps, struct orders *os, uint64_t now_ns,
 	const struct worker_event *ev)
 {
-	struct peer_session *s = session_find(ps, ev->session);
+	uint32_t queue;
+	struct peer_session *s = session_find(ps, ev->session, &queue);
 	struct session_event se = ev->ev;
 
 	if (s == NULL) {
@@ -406,7 +434,7 @@ void peers_event(struct peers *ps, struct orders *os, uint64_t now_ns,
 	}
 	switch (ev->type) {
 	case WORKER_EVENT_SESSION:
-		session_event(s, os, now_ns, &se);
+		session_event(s, queue, os, now_ns, &se);
 		break;
 	case WORKER_EVENT_SESSION_GONE:
 		if (!s->closing) {
@@ -414,19 +442,21 @@ void peers_event(struct peers *ps, struct orders *os, uint64_t now_ns,
 				s->remote.site, s->remote.name);
 			if (s->initiator)
 				peer_failed(s->peer, now_ns, "no room for a session");
+			if (s->queues_left > 1)
+				peer_session_close(s, "a worker has no room for it", true);
 		}
-		peer_session_free(s);
+		peer_queue_gone(s, queue);
 		ps->kick(ps->ctx);
 		break;
 	case WORKER_EVENT_TX_REJECTED:
 		se.type = SESSION_EVENT_TX_CLOSED;
 		se.status = STRAIT_STATUS_RESET;
-		session_event(s, os, now_ns, &se);
+		session_event(s, queue, os, now_ns, &se);
 		break;
 	case WORKER_EVENT_RX_REJECTED:
 		se.type = SESSION_EVENT_RX_CLOSED;
 		se.status = STRAIT_STATUS_RESET;
-		session_event(s, os, now_ns, &se);
+		session_event(s, queue, os, now_ns, &se);
 		break;
 	}
 }
@@ -466,7 +496,7 @@ void peers_links(struct peers *ps, void (*cb)(void *ctx, const struct peer_link 
 	LIST_FOREACH(s, &ps->sessions, entry) {
 		struct peer_link l = { .site = s->remote.site,
 			.edge = s->remote.name,
-			.session = s->session,
+			.queue_count = s->queue_count,
 			.cap_bps = s->cap_bps,
 			.initiator = s->initiator,
 			.up = s->up,
@@ -474,6 +504,11 @@ void peers_links(struct peers *ps, void (*cb)(void *ctx, const struct peer_link 
 			.latency_ns = s->initiator ? s->peer->link.latency_ns : 0,
 			.delivered_before = &s->delivered_before,
 			.reported_ns = &s->reported_ns };
+
+		for (uint32_t i = 0; i < s->queue_count; i++)
+			l.queues[i] = (struct peer_link_queue){ .session = s->queues[i].session,
+				.cap_bps = s->queues[i].cap_bps,
+				.up = s->queues[i].up };
 
 		if (!s->closing)
 			cb(ctx, &l);

@@ -17,8 +17,11 @@
  * The source edge opens a TLS connection to the destination's management address, sends
  * SESSION_HELLO and gets SESSION_ACCEPT; both derive the session's secret from the
  * connection's exporter and hand a session to their worker. A session carries transfers of its
- * initiator only. It outlives the connection: after a reconnect the initiator asks to keep it,
- * and the responder does if it still has it and neither side was restarted. A dead session, a
+ * initiator only. Of several workers each has a part of it, a queue: a struct session with keys,
+ * packet numbers and credit of its own. Both ends use as many as the one with fewer workers has,
+ * and a queue's death is the session's. It outlives the connection: after a reconnect the initiator
+ * asks to keep it, and the responder does if it still has it and neither side was restarted. A dead
+ * session, a
  * reset, or a peer with another boot id ends it; the initiator then makes a new one as long as
  * orders want the peer.
  *
@@ -48,6 +51,7 @@ struct peers_config {
 	uint8_t boot_id[STRAIT_BOOT_ID_BYTES];
 	struct net_ip data_ip;
 	uint16_t data_port, symbol_bytes;
+	uint8_t queues; /* workers, of which number n listens at data_port + n; 0: 1 */
 	uint8_t dscp;
 	uint64_t cap_bps;       /* of links to sites not in caps; 0: none */
 	uint64_t total_cap_bps; /* of all links together; 0: none */
@@ -71,12 +75,13 @@ uint16_t peers_listen_port(const struct peers *ps);
 /** order_ops.link: the link to the order's destination, known or new. NULL: too many. */
 struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m);
 
-/**
- * From the tick: what each link carries, for its orders, and its share of the total cap. stats
- * gives a session's figures.
- */
-void peers_measure(struct peers *ps, uint64_t now_ns,
-	bool (*stats)(void *ctx, const struct session *s, struct session_stats *out), void *ctx);
+/** Figures of a session of a worker. false: the worker does not know it. */
+typedef bool peers_stats_fn(void *ctx, uint8_t worker, const struct session *s,
+	struct session_stats *out);
+/** From the tick: what each link carries, for its orders, and its share of the total cap. */
+void peers_measure(struct peers *ps, uint64_t now_ns, peers_stats_fn *stats, void *ctx);
+/** Split each link's cap among its queues, by what they have to send. Every ms, of several. */
+void peers_split(struct peers *ps, peers_stats_fn *stats, void *ctx);
 
 /** One event of the worker; transfers' events go to os and ingest. */
 void peers_event(struct peers *ps, struct orders *os, uint64_t now_ns,
@@ -93,10 +98,18 @@ uint32_t peers_session_count(const struct peers *ps);
 /** Sum of the counters of sessions that ended. */
 const uint64_t *peers_ended_counters(const struct peers *ps);
 
+/** A queue of a link, as it is reported. */
+struct peer_link_queue {
+	struct session *session; /* for worker_session_stats(); NULL: it is gone */
+	uint64_t cap_bps;
+	bool up;
+};
+
 /** A link as it is reported. */
 struct peer_link {
 	const char *site, *edge;
-	struct session *session; /* for worker_session_stats() */
+	struct peer_link_queue queues[WORKERS_MAX];
+	uint32_t queue_count;
 	uint64_t cap_bps;
 	uint64_t expected_bps, latency_ns; /* 0: not known; see link_rate.h */
 	bool initiator, up;

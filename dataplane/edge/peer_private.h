@@ -10,19 +10,28 @@
 
 struct peer;
 
+/* Queue n: worker n's part of a session. */
+struct peer_queue {
+	struct session *session; /* NULL: the worker gave it back */
+	struct ingest_session ingest;
+	uint64_t cap_bps;
+	uint64_t backlog_bytes; /* when the cap was split last */
+	bool up;
+};
+
 struct peer_session {
 	LIST_ENTRY(peer_session) entry;
 	struct peers *ps;
-	struct session *session;
+	struct peer_queue queues[WORKERS_MAX];
+	uint32_t queue_count, queues_left; /* those the workers did not give back */
 	uint32_t own_id, peer_id;
 	bool initiator, up, closing;
 	struct rpc_identity remote;
 	uint8_t boot_id[STRAIT_BOOT_ID_BYTES];
 	uint64_t created_ns;
-	uint64_t cap_bps;
+	uint64_t cap_bps;      /* of all queues */
 	struct peer *peer;     /* initiator */
 	struct rpc_conn *conn; /* responder: NULL while the connection is away */
-	struct ingest_session ingest;
 	uint64_t delivered_before, reported_ns;
 };
 
@@ -87,8 +96,13 @@ uint64_t peers_cap(const struct peers *ps, const char *site);
 /* peer_rate.c */
 /* The lower of its own cap and its share of the edge's; 0: none. */
 uint64_t peer_cap(const struct peer *p);
-/* Tell the worker, if it is another one than before. */
+/* Split a new cap of the session, if it is another one than before, as it was split. */
 void peer_apply_cap(struct peer *p);
+/* Of a queue, the session's cap and what each queue has to send. 0: there is no cap. */
+uint64_t peer_queue_cap(const struct peer_session *s, uint32_t queue);
+/* Sum of what the workers last said. false: nothing is known. */
+bool peer_session_figures(const struct peer_session *s, peers_stats_fn *stats, void *ctx,
+	struct session_stats *out);
 
 /* peer_session.c */
 int peer_hello_send(struct peer *p, uint64_t now_ns);
@@ -98,4 +112,5 @@ int peer_accept_received(struct peer *p, const uint8_t *body, size_t len, uint64
 int peer_reset_received(struct peers *ps, struct rpc_conn *c, const uint8_t *body, size_t len);
 /* DEL, once; tells the peer when it is connected. */
 void peer_session_close(struct peer_session *s, const char *why, bool tell);
-void peer_session_free(struct peer_session *s);
+/* Queue n is the control thread's again; with the last one the session is freed. */
+void peer_queue_gone(struct peer_session *s, uint32_t queue);

@@ -23,15 +23,103 @@ uint64_t peer_cap(const struct peer *p)
 	return p->cap_bps == 0 ? share : min_u64(share, p->cap_bps);
 }
 
+/*
+ * An eighth of the cap is split evenly, so that a queue that just got something need not wait; the
+ * rest by backlog, so that all queues end at the same time.
+ */
+uint64_t peer_queue_cap(const struct peer_session *s, uint32_t queue)
+{
+	uint64_t even = s->cap_bps / s->queue_count, backlog = 0;
+
+	if (s->cap_bps == 0 || s->queue_count == 1)
+		return s->cap_bps;
+	for (uint32_t i = 0; i < s->queue_count; i++)
+		backlog += s->queues[i].backlog_bytes;
+	if (backlog != 0)
+		even = even / 8 +
+			(uint64_t)((double)(s->cap_bps - s->cap_bps / 8) *
+				(double)s->queues[queue].backlog_bytes / (double)backlog);
+	return even != 0 ? even : 1; /* 0 would be no cap */
+}
+
+static void tell_cap(struct peer_session *s, uint32_t queue, uint64_t bps)
+{
+	struct worker_command c = { .type = WORKER_SESSION_CAP,
+		.session = s->queues[queue].session,
+		.worker = (uint8_t)queue,
+		.value = bps };
+
+	if (c.session == NULL || control_queue_push(s->ps->queue, &c) < 0)
+		return;
+	s->queues[queue].cap_bps = bps;
+}
+
+/* First those that get less, as the workers are told one after the other. */
+static void tell_caps(struct peer_session *s)
+{
+	for (int more = 0; more < 2; more++)
+		for (uint32_t i = 0; i < s->queue_count; i++) {
+			uint64_t bps = peer_queue_cap(s, i), had = s->queues[i].cap_bps;
+
+			if (bps != had && (had != 0 && (bps == 0 || bps > had)) == (more == 1))
+				tell_cap(s, i, bps);
+		}
+}
+
 void peer_apply_cap(struct peer *p)
 {
-	struct worker_command c = { .type = WORKER_SESSION_CAP, .value = peer_cap(p) };
+	uint64_t bps = peer_cap(p);
 
-	if (p->cur == NULL || p->cur->cap_bps == c.value)
+	if (p->cur == NULL || p->cur->cap_bps == bps)
 		return;
-	p->cur->cap_bps = c.value;
-	c.session = p->cur->session;
-	control_queue_push(p->ps->queue, &c);
+	p->cur->cap_bps = bps;
+	tell_caps(p->cur);
+}
+
+/* Small changes are not worth a command. */
+static bool is_far_off(const struct peer_session *s)
+{
+	for (uint32_t i = 0; i < s->queue_count; i++) {
+		uint64_t bps = peer_queue_cap(s, i), had = s->queues[i].cap_bps;
+
+		if ((bps > had ? bps - had : had - bps) > had / 16)
+			return true;
+	}
+	return false;
+}
+
+void peers_split(struct peers *ps, peers_stats_fn *stats, void *ctx)
+{
+	struct session_stats figures;
+	struct peer *p;
+
+	LIST_FOREACH(p, &ps->peers, entry) {
+		struct peer_session *s = p->cur;
+
+		if (s == NULL || s->queue_count < 2 || p->link.live == 0 || s->cap_bps == 0)
+			continue;
+		for (uint32_t i = 0; i < s->queue_count; i++)
+			if (stats(ctx, (uint8_t)i, s->queues[i].session, &figures))
+				s->queues[i].backlog_bytes = figures.backlog_bytes;
+		if (is_far_off(s))
+			tell_caps(s);
+	}
+}
+
+bool peer_session_figures(const struct peer_session *s, peers_stats_fn *stats, void *ctx,
+	struct session_stats *out)
+{
+	struct session_stats one;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < s->queue_count; i++) {
+		if (s->queues[i].session == NULL ||
+			!stats(ctx, (uint8_t)i, s->queues[i].session, n == 0 ? out : &one))
+			continue;
+		if (n++ > 0)
+			link_stats_add(out, &one);
+	}
+	return n > 0 && n == s->queue_count;
 }
 
 static void share(struct peers *ps)
@@ -66,15 +154,14 @@ static void share(struct peers *ps)
 		}
 }
 
-void peers_measure(struct peers *ps, uint64_t now_ns,
-	bool (*stats)(void *ctx, const struct session *s, struct session_stats *out), void *ctx)
+void peers_measure(struct peers *ps, uint64_t now_ns, peers_stats_fn *stats, void *ctx)
 {
 	struct session_stats figures;
 	bool again = false;
 	struct peer *p;
 
 	LIST_FOREACH(p, &ps->peers, entry) {
-		if (p->cur != NULL && stats(ctx, p->cur->session, &figures))
+		if (p->cur != NULL && peer_session_figures(p->cur, stats, ctx, &figures))
 			again |= link_rate_update(&p->rate, now_ns, &figures);
 		again |= (p->link.live > 0) != p->active;
 	}
@@ -84,7 +171,8 @@ void peers_measure(struct peers *ps, uint64_t now_ns,
 		uint64_t limit = link_rate_limit(peer_cap(p), ps->cfg.symbol_bytes);
 
 		p->link.goodput_bps = link_rate_goodput(&p->rate, now_ns, peer_cap(p),
-			p->link.symbol_bytes != 0 ? p->link.symbol_bytes : ps->cfg.symbol_bytes);
+			p->link.queues[0].symbol_bytes != 0 ? p->link.queues[0].symbol_bytes
+							    : ps->cfg.symbol_bytes);
 		/* A share grows when others end. */
 		if (ps->cfg.total_cap_bps != 0)
 			limit = link_rate_limit(p->cap_bps != 0

@@ -42,11 +42,19 @@ static uint32_t new_id(const struct peers *ps)
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 
+/* Orders see it no more. */
+static void unlink_peer(struct peer_session *s)
+{
+	if (!s->initiator || s->peer->cur != s)
+		return;
+	s->peer->cur = NULL;
+	for (uint32_t i = 0; i < WORKERS_MAX; i++)
+		s->peer->link.queues[i].session = NULL;
+}
+
 void peer_session_close(struct peer_session *s, const char *why, bool tell)
 {
-	struct worker_command c = { .type = WORKER_SESSION_DEL,
-		.session = s->session,
-		.status = STRAIT_STATUS_RESET };
+	struct worker_command c = { .type = WORKER_SESSION_DEL, .status = STRAIT_STATUS_RESET };
 	Strait__SessionReset m = STRAIT__SESSION_RESET__INIT;
 	struct rpc_conn *conn = s->initiator ? s->peer->conn : s->conn;
 
@@ -59,33 +67,45 @@ void peer_session_close(struct peer_session *s, const char *why, bool tell)
 		m.text = (char *)why;
 		rpc_send(conn, STRAIT__MSG_TYPE__MSG_SESSION_RESET, &m.base);
 	}
-	control_queue_push(s->ps->queue, &c);
+	for (uint32_t i = 0; i < s->queue_count; i++) {
+		if (s->queues[i].session == NULL)
+			continue;
+		c.session = s->queues[i].session;
+		c.worker = (uint8_t)i;
+		control_queue_push(s->ps->queue, &c);
+		ingest_session_close(&s->queues[i].ingest);
+	}
 	s->closing = true;
 	s->conn = NULL;
-	ingest_session_close(&s->ingest);
-	if (s->initiator && s->peer->cur == s) {
-		s->peer->cur = NULL;
-		s->peer->link.session = NULL;
-	}
+	unlink_peer(s);
 	s->ps->kick(s->ps->ctx);
 }
 
-void peer_session_free(struct peer_session *s)
+static void queue_free(struct peer_queue *q)
 {
-	struct session_stats stats;
+	ingest_session_del(&q->ingest);
+	session_destroy(q->session);
+	q->session = NULL;
+}
 
-	session_stats(s->session, &stats);
-	for (int i = 0; i < STRAIT_COUNTER_COUNT; i++)
-		s->ps->ended[i] += stats.counters[i];
-	if (s->initiator && s->peer->cur == s) {
-		s->peer->cur = NULL;
-		s->peer->link.session = NULL;
-	}
-	ingest_session_del(&s->ingest);
-	session_destroy(s->session);
+static void session_free(struct peer_session *s)
+{
 	LIST_REMOVE(s, entry);
 	s->ps->session_count--;
 	free(s);
+}
+
+void peer_queue_gone(struct peer_session *s, uint32_t queue)
+{
+	struct session_stats stats;
+
+	session_stats(s->queues[queue].session, &stats);
+	for (int i = 0; i < STRAIT_COUNTER_COUNT; i++)
+		s->ps->ended[i] += stats.counters[i];
+	unlink_peer(s);
+	queue_free(&s->queues[queue]);
+	if (--s->queues_left == 0)
+		session_free(s);
 }
 
 static int derive_secret(struct rpc_conn *c, const uint8_t *initiator_boot,
@@ -113,15 +133,101 @@ static struct net_ip hello_ip(const Strait__SessionHello *m)
 	return ip;
 }
 
-/* A session with the sender of `theirs` over c, handed to the worker. NULL + errno. */
+/* What is the same for all queues, but their credit. */
+static int config_fill(struct session_config *cfg, struct peers *ps, const struct peer *p,
+	const Strait__SessionHello *theirs, uint32_t own_id)
+{
+	*cfg = (struct session_config){ .own_session = own_id, .peer_session = theirs->session };
+	cfg->direction = p != NULL ? STRAIT_DIR_INITIATOR : STRAIT_DIR_RESPONDER;
+	cfg->aead = ps->cfg.aead != NULL ? ps->cfg.aead : aead_default();
+	cfg->loss_prior = -1;
+	cfg->symbol_bytes = ps->cfg.symbol_bytes;
+	cfg->ip_bytes =
+		(net_ip_is4(ps->cfg.data_ip) ? NET_IPV4_BYTES : NET_IPV6_BYTES) + NET_UDP_BYTES;
+	if (theirs->symbol_bytes < cfg->symbol_bytes)
+		cfg->symbol_bytes = (uint16_t)theirs->symbol_bytes;
+	cfg->log_packets = ps->cfg.log_packets;
+	cfg->window_packets = ps->cfg.window_packets;
+	cfg->scratch_slots = ps->cfg.scratch_slots;
+	cfg->row_slots = ps->cfg.row_slots;
+	return getrandom(&cfg->seed, sizeof(cfg->seed), 0) == sizeof(cfg->seed) ? 0 : -EIO;
+}
+
+/* A grant of HELLO is split evenly, by both sides in the same way. */
+static struct session_credit queue_credit(uint64_t bytes, uint64_t objects, uint32_t queues)
+{
+	return (struct session_credit){ bytes / queues, objects / queues };
+}
+
+/* One queue of a session, not handed over yet. 0, -errno. */
+static int queue_create(struct peer_session *s, uint32_t n, struct session_config *cfg,
+	const Strait__SessionHello *theirs)
+{
+	struct peers *ps = s->ps;
+
+	cfg->queue = (uint8_t)n;
+	cfg->cap_bps = s->queues[n].cap_bps = peer_queue_cap(s, n);
+	for (size_t i = 0; i < STRAIT_CLASS_COUNT; i++) {
+		if (s->initiator)
+			cfg->peer_credit[i] = queue_credit(theirs->credit[i]->bytes,
+				theirs->credit[i]->objects, s->queue_count);
+		else
+			cfg->own_credit[i] = queue_credit(ps->cfg.credit[i].bytes,
+				ps->cfg.credit[i].objects, s->queue_count);
+	}
+	control_queue_place(ps->queue, (int)n);
+	s->queues[n].session = session_create(cfg);
+	control_queue_place(ps->queue, -1);
+	if (s->queues[n].session == NULL)
+		return -errno;
+	/* cfg.own_credit of an initiator is nothing, as it should be. */
+	ingest_session_add(ps->ingest, &s->queues[n].ingest, s->queues[n].session, (uint8_t)n,
+		cfg->own_credit);
+	return 0;
+}
+
+/* Hand queue n to its worker. 0, -ENOMEM. */
+static int queue_start(struct peer_session *s, uint32_t n, const Strait__SessionHello *theirs)
+{
+	struct peers *ps = s->ps;
+	const struct worker_command add = { .type = WORKER_SESSION_ADD,
+		.session = s->queues[n].session,
+		.worker = (uint8_t)n,
+		.session_id = s->own_id,
+		.endpoint = { .local_ip = ps->cfg.data_ip,
+			.remote_ip = hello_ip(theirs),
+			.local_port = (uint16_t)(ps->cfg.data_port + n),
+			.remote_port = (uint16_t)theirs->data_ports[n],
+			.dscp = ps->cfg.dscp } };
+
+	return control_queue_push(ps->queue, &add);
+}
+
+/* All queues, or none. 0, -errno. */
+static int queues_create(struct peer_session *s, struct session_config *cfg,
+	const Strait__SessionHello *theirs)
+{
+	uint32_t made = 0, started = 0;
+	int ret = 0;
+
+	for (; made < s->queue_count && ret == 0; made += ret == 0)
+		ret = queue_create(s, made, cfg, theirs);
+	for (; started < s->queue_count && ret == 0; started += ret == 0)
+		ret = queue_start(s, started, theirs);
+	/* Those that a worker has already come back by their events. */
+	while (ret < 0 && made > started)
+		queue_free(&s->queues[--made]);
+	s->queues_left = made;
+	return ret;
+}
+
+/* A session with the sender of `theirs` over c, handed to the workers. NULL + errno. */
 static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, struct peer *p,
 	uint32_t own_id, uint64_t counter, const Strait__SessionHello *theirs, uint64_t now_ns)
 {
 	const uint8_t *ib = p != NULL ? ps->cfg.boot_id : theirs->boot_id.data;
 	const uint8_t *rb = p != NULL ? theirs->boot_id.data : ps->cfg.boot_id;
-	struct worker_command add = { .type = WORKER_SESSION_ADD, .session_id = own_id };
-	struct session_config cfg = { .own_session = own_id, .peer_session = theirs->session };
-	struct session_credit none[STRAIT_CLASS_COUNT] = { { 0 } };
+	struct session_config cfg;
 	struct peer_session *s;
 	int ret;
 
@@ -132,70 +238,49 @@ static struct peer_session *session_new(struct peers *ps, struct rpc_conn *c, st
 	s = calloc(1, sizeof(*s));
 	if (s == NULL)
 		return NULL;
+	s->ps = ps;
 	s->remote = *rpc_peer(c);
 	s->cap_bps = p != NULL ? peer_cap(p) : peers_cap(ps, s->remote.site);
-	cfg.direction = p != NULL ? STRAIT_DIR_INITIATOR : STRAIT_DIR_RESPONDER;
-	cfg.aead = ps->cfg.aead != NULL ? ps->cfg.aead : aead_default();
-	cfg.cap_bps = s->cap_bps;
-	cfg.loss_prior = -1;
-	cfg.symbol_bytes = ps->cfg.symbol_bytes;
-	cfg.ip_bytes =
-		(net_ip_is4(ps->cfg.data_ip) ? NET_IPV4_BYTES : NET_IPV6_BYTES) + NET_UDP_BYTES;
-	if (theirs->symbol_bytes < cfg.symbol_bytes)
-		cfg.symbol_bytes = (uint16_t)theirs->symbol_bytes;
-	cfg.log_packets = ps->cfg.log_packets;
-	cfg.window_packets = ps->cfg.window_packets;
-	cfg.scratch_slots = ps->cfg.scratch_slots;
-	cfg.row_slots = ps->cfg.row_slots;
-	for (size_t i = 0; p != NULL && i < STRAIT_CLASS_COUNT; i++)
-		cfg.peer_credit[i] = (struct session_credit){ theirs->credit[i]->bytes,
-			theirs->credit[i]->objects };
-	if (p == NULL)
-		memcpy(cfg.own_credit, ps->cfg.credit, sizeof(cfg.own_credit));
-	if (getrandom(&cfg.seed, sizeof(cfg.seed), 0) != sizeof(cfg.seed)) {
-		errno = EIO;
-		goto err;
-	}
-	ret = derive_secret(c, ib, rb, counter, cfg.secret);
-	if (ret < 0) {
-		errno = -ret;
-		goto err;
-	}
-	keylog_session(ps->cfg.keylog, p != NULL ? own_id : theirs->session,
-		p != NULL ? theirs->session : own_id, cfg.secret);
-	s->session = session_create(&cfg);
-	explicit_bzero(cfg.secret, sizeof(cfg.secret));
-	if (s->session == NULL)
-		goto err;
-	add.session = s->session;
-	add.endpoint = (struct worker_endpoint){ .local_ip = ps->cfg.data_ip,
-		.remote_ip = hello_ip(theirs),
-		.local_port = ps->cfg.data_port,
-		.remote_port = (uint16_t)theirs->data_ports[0],
-		.dscp = ps->cfg.dscp };
-	if (control_queue_push(ps->queue, &add) < 0) {
-		session_destroy(s->session);
-		errno = ENOMEM;
-		goto err;
-	}
-	s->ps = ps;
 	s->own_id = own_id;
 	s->peer_id = theirs->session;
 	s->initiator = p != NULL;
 	s->peer = p;
 	s->conn = p != NULL ? NULL : c;
 	s->created_ns = now_ns;
+	s->queue_count = theirs->n_data_ports < ps->cfg.queues ? (uint32_t)theirs->n_data_ports
+							       : ps->cfg.queues;
 	memcpy(s->boot_id, theirs->boot_id.data, sizeof(s->boot_id));
-	ingest_session_add(ps->ingest, &s->ingest, s->session, p != NULL ? none : ps->cfg.credit);
+	ret = config_fill(&cfg, ps, p, theirs, own_id);
+	if (ret == 0)
+		ret = derive_secret(c, ib, rb, counter, cfg.secret);
+	if (ret < 0)
+		goto err;
+	keylog_session(ps->cfg.keylog, p != NULL ? own_id : theirs->session,
+		p != NULL ? theirs->session : own_id, cfg.secret);
 	LIST_INSERT_HEAD(&ps->sessions, s, entry);
 	ps->session_count++;
-	log_info("peer", "session begins peer=%s/%s id=%08x role=%s symbol=%u", s->remote.site,
-		s->remote.name, own_id, p != NULL ? "source" : "destination", cfg.symbol_bytes);
+	ret = queues_create(s, &cfg, theirs);
+	explicit_bzero(cfg.secret, sizeof(cfg.secret));
+	if (ret < 0 && s->queues_left > 0) {
+		/* Some workers have their part: it ends like any other. */
+		s->peer = NULL;
+		s->initiator = false;
+		peer_session_close(s, "out of memory", false);
+		errno = -ret;
+		return NULL;
+	}
+	if (ret < 0) {
+		session_free(s);
+		errno = -ret;
+		return NULL;
+	}
+	log_info("peer", "session begins peer=%s/%s id=%08x role=%s symbol=%u queues=%u",
+		s->remote.site, s->remote.name, own_id, p != NULL ? "source" : "destination",
+		cfg.symbol_bytes, s->queue_count);
 	return s;
 err:
-	ret = errno;
 	free(s);
-	errno = ret;
+	errno = -ret;
 	return NULL;
 }
 
@@ -242,8 +327,11 @@ static const char *hello_check(const Strait__SessionHello *m, const struct rpc_i
 		return "boot id must have 16 bytes";
 	if (m->session == 0)
 		return "session id 0";
-	if (m->n_data_ports < 1 || m->data_ports[0] == 0 || m->data_ports[0] > UINT16_MAX)
+	if (m->n_data_ports < 1)
 		return "no data address";
+	for (size_t i = 0; i < m->n_data_ports; i++)
+		if (m->data_ports[i] == 0 || m->data_ports[i] > UINT16_MAX)
+			return "no data address";
 	if (m->data_ipv4 == 0 && net_ip_is4(hello_ip(m)))
 		return "no data address";
 	wrong = address_check(hello_ip(m), own);
@@ -262,7 +350,7 @@ static int hello_write(struct peers *ps, struct rpc_conn *c, uint16_t type, uint
 	Strait__SessionHello m = STRAIT__SESSION_HELLO__INIT;
 	Strait__CreditGrant grants[STRAIT_CLASS_COUNT];
 	Strait__CreditGrant *pointers[STRAIT_CLASS_COUNT];
-	uint32_t port = ps->cfg.data_port;
+	uint32_t ports[WORKERS_MAX];
 
 	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
 		strait__credit_grant__init(&grants[i]);
@@ -284,8 +372,10 @@ static int hello_write(struct peers *ps, struct rpc_conn *c, uint16_t type, uint
 		m.data_ipv6.data = ps->cfg.data_ip.b;
 		m.data_ipv6.len = sizeof(ps->cfg.data_ip.b);
 	}
-	m.n_data_ports = 1;
-	m.data_ports = &port;
+	for (uint32_t i = 0; i < ps->cfg.queues; i++)
+		ports[i] = ps->cfg.data_port + i;
+	m.n_data_ports = ps->cfg.queues;
+	m.data_ports = ports;
 	m.symbol_bytes = ps->cfg.symbol_bytes;
 	m.n_credit = STRAIT_CLASS_COUNT;
 	m.credit = pointers;
@@ -435,10 +525,15 @@ int peer_accept_received(struct peer *p, const uint8_t *body, size_t len, uint64
 			strerror(-ret));
 		goto out;
 	}
-	p->link.session = p->cur->session;
-	p->link.symbol_bytes = ps->cfg.symbol_bytes;
-	if (m->symbol_bytes < p->link.symbol_bytes)
-		p->link.symbol_bytes = (uint16_t)m->symbol_bytes;
+	p->link.queue_count = p->cur->queue_count;
+	for (uint32_t i = 0; i < p->cur->queue_count; i++) {
+		struct order_queue *q = &p->link.queues[i];
+
+		q->session = p->cur->queues[i].session;
+		q->symbol_bytes = ps->cfg.symbol_bytes;
+		if (m->symbol_bytes < q->symbol_bytes)
+			q->symbol_bytes = (uint16_t)m->symbol_bytes;
+	}
 	ps->kick(ps->ctx);
 out:
 	strait__session_hello__free_unpacked(m, NULL);

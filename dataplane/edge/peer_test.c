@@ -56,8 +56,8 @@ static void kick(void *ctx)
 static const struct order_ops order_ops = { .pool = no_pool, .link = no_link, .kick = kick };
 static const struct ingest_ops ingest_ops = { .pool = no_pool, .kick = kick };
 
-static void start_at(struct world *w, struct side *s, const char *site, uint8_t boot,
-	const char *listen, struct net_ip ip)
+static void start_with(struct world *w, struct side *s, const char *site, uint8_t boot,
+	const char *listen, struct net_ip ip, uint8_t queues)
 {
 	struct rpc_tls_config tls = { .insecure_loopback = true };
 	struct peers_config cfg = { .site = site,
@@ -66,6 +66,7 @@ static void start_at(struct world *w, struct side *s, const char *site, uint8_t 
 		.data_port = 4790,
 		.symbol_bytes = site[0] == 'a' ? 1432 : 1400,
 		.cap_bps = 1000000000,
+		.queues = queues,
 		.listen = listen };
 	char err[256];
 
@@ -86,6 +87,12 @@ static void start_at(struct world *w, struct side *s, const char *site, uint8_t 
 		sizeof(err));
 	if (s->peers == NULL)
 		fail_msg("%s", err);
+}
+
+static void start_at(struct world *w, struct side *s, const char *site, uint8_t boot,
+	const char *listen, struct net_ip ip)
+{
+	start_with(w, s, site, boot, listen, ip, 0);
 }
 
 static void start(struct world *w, struct side *s, const char *site, uint8_t boot,
@@ -182,12 +189,12 @@ static void an_order_opens_one_session_at_both_ends(void **state)
 	struct worker_command a = { 0 }, b = { 0 };
 
 	want(w, "e1");
-	UNTIL(w, w->link->session != NULL);
+	UNTIL(w, w->link->queues[0].session != NULL);
 	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_ADD, &a), 1);
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, &b), 1);
-	assert_ptr_equal(a.session, w->link->session);
+	assert_ptr_equal(a.session, w->link->queues[0].session);
 	assert_int_not_equal(a.session_id, 0);
-	assert_int_equal(w->link->symbol_bytes, 1400);
+	assert_int_equal(w->link->queues[0].symbol_bytes, 1400);
 	assert_int_equal(a.endpoint.remote_port, 4790);
 	want(w, "e1");
 	turn(w, 0);
@@ -206,7 +213,7 @@ static void edges_over_ipv6_tell_their_addresses(void **state)
 	start_at(w, &w->a, "a", 1, "127.0.0.1:0", ip_a);
 	start_at(w, &w->b, "b", 2, "127.0.0.1:0", ip_b);
 	want(w, "e1");
-	UNTIL(w, w->link->session != NULL);
+	UNTIL(w, w->link->queues[0].session != NULL);
 	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_ADD, &a), 1);
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, &b), 1);
 	assert_true(net_ip_equal(a.endpoint.remote_ip, ip_b));
@@ -224,7 +231,7 @@ static void edges_of_different_ip_get_no_session(void **state)
 	want(w, "e1");
 	for (int i = 0; i < 300; i++)
 		turn(w, 0);
-	assert_null(w->link->session);
+	assert_null(w->link->queues[0].session);
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 0);
 }
 
@@ -254,7 +261,7 @@ static void edges_of_one_machine_speak_over_the_loopback(void **state)
 	start_at(w, &w->a, "a", 1, "127.0.0.1:0", net_ip4(0x7f000001));
 	start_at(w, &w->b, "b", 2, "127.0.0.1:0", net_ip4(0x7f000002));
 	want(w, "e1");
-	UNTIL(w, w->link->session != NULL);
+	UNTIL(w, w->link->queues[0].session != NULL);
 }
 
 /* ---- HELLO of a peer that is not one of ours --------------------------------------------- */
@@ -361,10 +368,10 @@ static void a_smaller_path_lowers_the_symbols_of_what_starts(void **state)
 		.ev = { .type = SESSION_EVENT_PATH, .object = 1212 } };
 
 	want(w, "e1");
-	UNTIL(w, w->link->session != NULL);
-	ev.session = w->link->session;
+	UNTIL(w, w->link->queues[0].session != NULL);
+	ev.session = w->link->queues[0].session;
 	peers_event(w->a.peers, w->a.orders, clock_now_ns(), &ev);
-	assert_int_equal(w->link->symbol_bytes, 1212);
+	assert_int_equal(w->link->queues[0].symbol_bytes, 1212);
 }
 
 static void a_session_outlives_its_connection(void **state)
@@ -375,8 +382,8 @@ static void a_session_outlives_its_connection(void **state)
 	char other[64];
 
 	want(w, "e1");
-	UNTIL(w, w->link->session != NULL);
-	session = w->link->session;
+	UNTIL(w, w->link->queues[0].session != NULL);
+	session = w->link->queues[0].session;
 	/* The same edge behind another name: the old connection goes, a new one is made. */
 	snprintf(other, sizeof(other), "localhost:%u", peers_listen_port(w->b.peers));
 	m.to_site = (char *)"b";
@@ -386,7 +393,7 @@ static void a_session_outlives_its_connection(void **state)
 	/* The first retry comes within 200 ms. */
 	for (uint64_t since = clock_now_ns(); clock_now_ns() - since < 500000000ULL;)
 		turn(w, 0);
-	assert_ptr_equal(w->link->session, session);
+	assert_ptr_equal(w->link->queues[0].session, session);
 	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_DEL, NULL), 0);
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_DEL, NULL), 0);
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 1);
@@ -399,14 +406,14 @@ static void a_restarted_peer_gets_a_new_session(void **state)
 	char listen[64];
 
 	want(w, "e1");
-	UNTIL(w, w->link->session != NULL);
+	UNTIL(w, w->link->queues[0].session != NULL);
 	fake_count(&w->a.worker, WORKER_SESSION_ADD, &first);
 	snprintf(listen, sizeof(listen), "127.0.0.1:%u", peers_listen_port(w->b.peers));
 	stop(&w->b);
 	start(w, &w->b, "b", 3, listen);
 	UNTIL(w, fake_count(&w->a.worker, WORKER_SESSION_ADD, &second) == 2);
 	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_DEL, NULL), 1);
-	assert_ptr_equal(w->link->session, second.session);
+	assert_ptr_equal(w->link->queues[0].session, second.session);
 	assert_int_not_equal(first.session_id, second.session_id);
 	assert_int_equal(peers_session_count(w->b.peers), 1);
 }
@@ -418,7 +425,7 @@ static void another_edge_than_the_ordered_one_is_not_talked_to(void **state)
 	want(w, "e2");
 	for (int i = 0; i < 500; i++)
 		turn(w, 0);
-	assert_null(w->link->session);
+	assert_null(w->link->queues[0].session);
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 0);
 	peers_tick(w->a.peers, clock_now_ns() + (PEER_UNREACHABLE_MS + 1000) * 1000000ULL);
 	assert_true(w->link->unreachable);
@@ -432,7 +439,7 @@ static void a_draining_edge_takes_no_session(void **state)
 	want(w, "e1");
 	for (int i = 0; i < 500; i++)
 		turn(w, 0);
-	assert_null(w->link->session);
+	assert_null(w->link->queues[0].session);
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 0);
 }
 
@@ -443,20 +450,156 @@ static void a_dead_session_is_replaced_while_it_is_wanted(void **state)
 	struct world *w = *state;
 
 	want(w, "e1");
-	UNTIL(w, w->link->session != NULL);
-	dead.session = w->link->session;
+	UNTIL(w, w->link->queues[0].session != NULL);
+	dead.session = w->link->queues[0].session;
 	peers_event(w->a.peers, w->a.orders, clock_now_ns(), &dead);
-	assert_null(w->link->session);
-	UNTIL(w, w->link->session != NULL);
+	assert_null(w->link->queues[0].session);
+	UNTIL(w, w->link->queues[0].session != NULL);
 	UNTIL(w, fake_count(&w->b.worker, WORKER_SESSION_DEL, NULL) == 1);
 	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 2);
 	/* Not wanted any more: none is made. */
-	dead.session = w->link->session;
+	dead.session = w->link->queues[0].session;
 	w->link->orders = 0;
 	peers_event(w->a.peers, w->a.orders, clock_now_ns(), &dead);
 	for (int i = 0; i < 100; i++)
 		turn(w, 0);
-	assert_null(w->link->session);
+	assert_null(w->link->queues[0].session);
+}
+
+/* Both edges anew, with so many workers. */
+static void restart(struct world *w, uint8_t a, uint8_t b)
+{
+	stop(&w->a);
+	stop(&w->b);
+	start_with(w, &w->a, "a", 1, "127.0.0.1:0", net_ip4(0x0a000001), a);
+	start_with(w, &w->b, "b", 2, "127.0.0.1:0", net_ip4(0x0a000002), b);
+}
+
+static void event_of(struct side *s, enum session_event_type type, struct session *session)
+{
+	struct worker_event ev = { .type = WORKER_EVENT_SESSION,
+		.session = session,
+		.ev = { .type = type } };
+
+	peers_event(s->peers, s->orders, clock_now_ns(), &ev);
+}
+
+static void look_at_link(void *ctx, const struct peer_link *l)
+{
+	*(struct peer_link *)ctx = *l;
+}
+
+static void a_session_has_as_many_queues_as_both_sides_have_workers(void **state)
+{
+	struct world *w = *state;
+	struct peer_link link = { 0 };
+	uint64_t sum = 0;
+	int seen = 0;
+
+	restart(w, 4, 3);
+	want(w, "e1");
+	UNTIL(w, w->link->queues[0].session != NULL);
+	assert_int_equal(w->link->queue_count, 3);
+	assert_null(w->link->queues[3].session);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 3);
+	for (unsigned int i = 0; i < w->a.worker.count; i++) {
+		const struct worker_command *c = &w->a.worker.commands[i];
+
+		if (c->type != WORKER_SESSION_ADD)
+			continue;
+		assert_ptr_equal(c->session, w->link->queues[c->worker].session);
+		assert_int_equal(c->endpoint.local_port, 4790 + c->worker);
+		assert_int_equal(c->endpoint.remote_port, 4790 + c->worker);
+		assert_int_equal(c->session_id, w->a.worker.commands[0].session_id);
+		seen |= 1 << c->worker;
+	}
+	assert_int_equal(seen, 7);
+	/* The link's cap of 500 Mbit/s is split. */
+	peers_links(w->a.peers, look_at_link, &link);
+	assert_int_equal(link.queue_count, 3);
+	for (uint32_t q = 0; q < 3; q++)
+		sum += link.queues[q].cap_bps;
+	assert_in_range(sum, 499999990, 500000000);
+	/* It is up when the last of its queues is. */
+	event_of(&w->a, SESSION_EVENT_UP, w->link->queues[2].session);
+	event_of(&w->a, SESSION_EVENT_UP, w->link->queues[0].session);
+	peers_links(w->a.peers, look_at_link, &link);
+	assert_false(link.up);
+	event_of(&w->a, SESSION_EVENT_UP, w->link->queues[1].session);
+	peers_links(w->a.peers, look_at_link, &link);
+	assert_true(link.up);
+}
+
+static void a_dead_queue_ends_the_whole_session(void **state)
+{
+	struct world *w = *state;
+
+	restart(w, 2, 2);
+	want(w, "e1");
+	UNTIL(w, w->link->queues[0].session != NULL);
+	event_of(&w->a, SESSION_EVENT_DEAD, w->link->queues[1].session);
+	assert_null(w->link->queues[0].session);
+	assert_null(w->link->queues[1].session);
+	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_DEL, NULL), 2);
+	UNTIL(w, fake_count(&w->b.worker, WORKER_SESSION_DEL, NULL) == 2);
+	UNTIL(w, w->link->queues[1].session != NULL);
+}
+
+static void a_worker_without_room_ends_the_whole_session(void **state)
+{
+	struct world *w = *state;
+	struct worker_event gone = { .type = WORKER_EVENT_SESSION_GONE };
+
+	restart(w, 2, 2);
+	want(w, "e1");
+	UNTIL(w, w->link->queues[0].session != NULL);
+	gone.session = w->link->queues[1].session;
+	peers_event(w->a.peers, w->a.orders, clock_now_ns(), &gone);
+	assert_null(w->link->queues[0].session);
+	answer(&w->a);
+	assert_int_equal(peers_session_count(w->a.peers), 0);
+}
+
+/* What the workers of A have to send, for peers_split(). */
+static uint64_t backlogs[2];
+
+static bool figures(void *ctx, uint8_t worker, const struct session *s, struct session_stats *out)
+{
+	(void)ctx;
+	(void)s;
+	memset(out, 0, sizeof(*out));
+	out->backlog_bytes = backlogs[worker];
+	return true;
+}
+
+static void the_cap_follows_what_the_queues_have_to_send(void **state)
+{
+	struct world *w = *state;
+	struct peer_link link = { 0 };
+
+	restart(w, 2, 2);
+	want(w, "e1");
+	UNTIL(w, w->link->queues[0].session != NULL);
+	w->link->live = 1;
+	backlogs[0] = 3000000;
+	backlogs[1] = 1000000;
+	peers_split(w->a.peers, figures, NULL);
+	peers_links(w->a.peers, look_at_link, &link);
+	/* An eighth evenly, the rest 3 to 1. */
+	assert_in_range(link.queues[0].cap_bps, 359000000, 360000000);
+	assert_in_range(link.queues[1].cap_bps, 140000000, 141000000);
+	/* A little more or less is not worth a command. */
+	w->a.worker.count = w->a.answered;
+	backlogs[0] = 3100000;
+	peers_split(w->a.peers, figures, NULL);
+	assert_int_equal(fake_count(&w->a.worker, WORKER_SESSION_CAP, NULL), 0);
+	/* Who has nothing keeps enough to start with, and is lowered first. */
+	backlogs[0] = 0;
+	peers_split(w->a.peers, figures, NULL);
+	assert_int_equal(w->a.worker.commands[w->a.worker.count - 2].worker, 0);
+	assert_int_equal(w->a.worker.commands[w->a.worker.count - 2].value, 31250000);
+	assert_in_range(w->a.worker.commands[w->a.worker.count - 1].value, 468000000, 468750000);
+	w->link->live = 0;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -476,6 +619,10 @@ int main(void)
 		TEST(another_edge_than_the_ordered_one_is_not_talked_to),
 		TEST(a_draining_edge_takes_no_session),
 		TEST(a_dead_session_is_replaced_while_it_is_wanted),
+		TEST(a_session_has_as_many_queues_as_both_sides_have_workers),
+		TEST(a_dead_queue_ends_the_whole_session),
+		TEST(a_worker_without_room_ends_the_whole_session),
+		TEST(the_cap_follows_what_the_queues_have_to_send),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

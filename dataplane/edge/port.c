@@ -39,6 +39,8 @@ static void fill_defaults(struct port_config *cfg)
 		cfg->mtu = PORT_MTU_DEFAULT;
 	if (cfg->buffers == 0)
 		cfg->buffers = PORT_BUFFERS_DEFAULT;
+	if (cfg->workers == 0)
+		cfg->workers = 1;
 }
 
 static bool is_unicast_mac(const uint8_t *mac)
@@ -115,6 +117,17 @@ static int check(const struct port_config *cfg, struct port_device *device, char
 		return rc;
 	if (cfg->udp_port == 0)
 		return fail(err, err_len, -EINVAL, "udp port is missing");
+	if (cfg->workers > PORT_WORKERS_MAX)
+		return fail(err, err_len, -EINVAL, "workers %u: at most %d", cfg->workers,
+			PORT_WORKERS_MAX);
+	if (cfg->udp_port + cfg->workers - 1 > UINT16_MAX)
+		return fail(err, err_len, -EINVAL,
+			"udp port %u: each of the %u workers takes one, the last would be %u",
+			cfg->udp_port, cfg->workers, cfg->udp_port + cfg->workers - 1);
+	if (cfg->queues > 1 && cfg->queues != cfg->workers)
+		return fail(err, err_len, -EINVAL,
+			"queues %u: must be 1, or as many as there are workers, %u", cfg->queues,
+			cfg->workers);
 	if (cfg->dscp > 63)
 		return fail(err, err_len, -EINVAL, "dscp %u: must be 0 to 63", cfg->dscp);
 	if (cfg->buffers < PORT_BUFFERS_MIN || cfg->buffers > BUFFERS_MAX)
@@ -136,6 +149,20 @@ int port_config_check(const struct port_config *cfg, char *err, size_t err_len)
 	return check(&full, &device, err, err_len);
 }
 
+/* What most likely keeps a virtual device from being there. */
+static const char *probe_hint(enum port_kind kind, int error)
+{
+	switch (kind) {
+	case PORT_KIND_AF_XDP:
+		return ": needs CAP_NET_ADMIN, CAP_BPF and a kernel with AF_XDP, and the interface "
+		       "as many combined channels as queues (ethtool -l)";
+	case PORT_KIND_TAP:
+		return ": needs CAP_NET_ADMIN and /dev/net/tun";
+	default:
+		return error == EPERM || error == EACCES ? ": needs CAP_NET_RAW" : "";
+	}
+}
+
 /* PCI devices were probed when the EAL started; virtual ones are plugged in now. */
 static int probe(struct port *p, char *err, size_t err_len)
 {
@@ -155,24 +182,63 @@ static int probe(struct port *p, char *err, size_t err_len)
 	if (rc != 0)
 		return fail(err, err_len, rc < -1 ? rc : -ENODEV,
 			"device %s: DPDK cannot create it from \"%s\"%s", name, p->device.devargs,
-			errno == EPERM || errno == EACCES ? ": needs CAP_NET_RAW" : "");
+			probe_hint(p->device.kind, errno));
 	rc = rte_eth_dev_get_port_by_name(name, &p->id);
 	return rc != 0 ? fail(err, err_len, rc, "device %s is no Ethernet device", name) : 0;
 }
 
-static int create_pool(struct port *p, char *err, size_t err_len)
+static int create_pools(struct port *p, char *err, size_t err_len)
 {
-	int socket = rte_eth_dev_socket_id(p->id);
 	uint32_t room = RTE_PKTMBUF_HEADROOM + p->device.buffer_bytes;
 	char name[RTE_MEMPOOL_NAMESIZE];
 
-	snprintf(name, sizeof(name), "port%u", p->id);
-	p->pool = rte_pktmbuf_pool_create(name, p->cfg.buffers, POOL_CACHE, 0, (uint16_t)room,
-		socket >= 0 ? socket : (int)SOCKET_ID_ANY);
-	if (p->pool == NULL)
-		return fail(err, err_len, -rte_errno,
-			"device %s: no memory for %u buffers of %u bytes: %s", p->device.name,
-			p->cfg.buffers, room, rte_strerror(rte_errno));
+	for (uint16_t i = 0; i < p->cfg.workers; i++) {
+		int socket =
+			p->cfg.numa[i] != 0 ? p->cfg.numa[i] - 1 : rte_eth_dev_socket_id(p->id);
+
+		snprintf(name, sizeof(name), "port%u.%u", p->id, i);
+		p->pools[i] = rte_pktmbuf_pool_create(name, p->cfg.buffers, POOL_CACHE, 0,
+			(uint16_t)room, socket >= 0 ? socket : (int)SOCKET_ID_ANY);
+		/* Without hugepages the EAL has memory of one node only. */
+		if (p->pools[i] == NULL && p->cfg.numa[i] > 1)
+			p->pools[i] = rte_pktmbuf_pool_create(name, p->cfg.buffers, POOL_CACHE, 0,
+				(uint16_t)room, (int)SOCKET_ID_ANY);
+		if (p->pools[i] == NULL)
+			return fail(err, err_len, -rte_errno,
+				"device %s: no memory for %u buffers of %u bytes, worker %u: %s",
+				p->device.name, p->cfg.buffers, room, i, rte_strerror(rte_errno));
+	}
+	return 0;
+}
+
+static int setup_queues(struct port *p, uint16_t rx_desc, uint16_t tx_desc)
+{
+	int socket = rte_eth_dev_socket_id(p->id);
+	int rc = 0;
+
+	for (uint16_t i = 0; i < p->queues && rc == 0; i++) {
+		rc = rte_eth_rx_queue_setup(p->id, i, rx_desc, (unsigned int)socket, NULL,
+			p->pools[i]);
+		if (rc == 0)
+			rc = rte_eth_tx_queue_setup(p->id, i, tx_desc, (unsigned int)socket, NULL);
+	}
+	return rc;
+}
+
+/* What the device can have; without a wish of the user's, one pair if not one for each worker. */
+static int choose_queues(struct port *p, const struct rte_eth_dev_info *info, char *err,
+	size_t err_len)
+{
+	uint16_t most = info->max_rx_queues < info->max_tx_queues ? info->max_rx_queues
+								  : info->max_tx_queues;
+
+	p->queues = p->device.queues;
+	if (p->queues <= most)
+		return 0;
+	if (p->cfg.queues != 0)
+		return fail(err, err_len, -EINVAL, "device %s: queues %u: it has %u",
+			p->device.name, p->queues, most);
+	p->queues = 1;
 	return 0;
 }
 
@@ -189,6 +255,9 @@ static int configure(struct port *p, char *err, size_t err_len)
 		return fail(err, err_len, rc, "device %s: %s", name, rte_strerror(-rc));
 	snprintf(p->driver, sizeof(p->driver), "%s",
 		info.driver_name != NULL ? info.driver_name : "unknown");
+	rc = choose_queues(p, &info, err, err_len);
+	if (rc != 0)
+		return rc;
 
 	/*
 	 * Virtual devices claim or accept checksum flags and transmit wrong sums, and report
@@ -209,7 +278,12 @@ static int configure(struct port *p, char *err, size_t err_len)
 			conf.rxmode.offloads |=
 				RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
 	}
-	rc = rte_eth_dev_configure(p->id, 1, 1, &conf);
+	if (p->queues > 1 && p->device.kind == PORT_KIND_PCI) {
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_hf =
+			(RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP) & info.flow_type_rss_offloads;
+	}
+	rc = rte_eth_dev_configure(p->id, p->queues, p->queues, &conf);
 	if (rc == 0)
 		rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->id, &rx_desc, &tx_desc);
 	if (rc != 0)
@@ -219,12 +293,12 @@ static int configure(struct port *p, char *err, size_t err_len)
 		p->cfg.buffers < (uint32_t)rx_desc + tx_desc + BUFFERS_BESIDE_RINGS)
 		return fail(err, err_len, -EINVAL, "device %s: buffers %u: needs %u at least", name,
 			p->cfg.buffers, rx_desc + tx_desc + BUFFERS_BESIDE_RINGS);
-	rc = create_pool(p, err, err_len);
+	rc = create_pools(p, err, err_len);
 	if (rc != 0)
 		return rc;
-	rc = rte_eth_rx_queue_setup(p->id, 0, rx_desc, rte_eth_dev_socket_id(p->id), NULL, p->pool);
-	if (rc == 0)
-		rc = rte_eth_tx_queue_setup(p->id, 0, tx_desc, rte_eth_dev_socket_id(p->id), NULL);
+	rc = setup_queues(p, rx_desc, tx_desc);
+	if (rc == 0 && p->device.kind == PORT_KIND_TAP)
+		rc = rte_eth_dev_set_mtu(p->id, p->cfg.mtu);
 	if (rc != 0)
 		return fail(err, err_len, rc, "device %s: cannot set up its queues: %s", name,
 			rte_strerror(-rc));
@@ -258,6 +332,7 @@ static int set_mac(struct port *p, char *err, size_t err_len)
 			rte_eth_promiscuous_enable(p->id);
 	}
 	p->self.udp_port = p->cfg.udp_port;
+	p->self.more_ports = p->cfg.workers - 1;
 	return 0;
 }
 
@@ -265,8 +340,8 @@ static int start(struct port *p, char *err, size_t err_len)
 {
 	int rc;
 
-	if (p->guarded) {
-		rc = port_guard_add(&p->guard);
+	for (uint16_t i = 0; p->guarded && i < p->queues; i++) {
+		rc = port_guard_add(&p->guards[i]);
 		if (rc != 0)
 			return fail(err, err_len, rc, "too many memif ports");
 	}
@@ -275,6 +350,8 @@ static int start(struct port *p, char *err, size_t err_len)
 		return fail(err, err_len, rc < -1 ? rc : -EIO, "device %s: cannot start%s",
 			p->device.name,
 			p->device.kind == PORT_KIND_MEMIF ? "; is its socket in use?" : "");
+	if (p->queues > 1)
+		p->steered = port_flow_steer(p);
 	return 0;
 }
 
@@ -331,9 +408,11 @@ void port_destroy(struct port *p)
 	/* So that a device of this name can be created again. */
 	if (p->device.kind != PORT_KIND_PCI)
 		rte_eal_hotplug_remove("vdev", p->device.name);
-	if (p->guarded)
-		port_guard_del(&p->guard);
-	rte_mempool_free(p->pool);
+	for (uint16_t i = 0; i < PORT_WORKERS_MAX; i++) {
+		if (p->guarded)
+			port_guard_del(&p->guards[i]);
+		rte_mempool_free(p->pools[i]);
+	}
 	free(p);
 }
 
@@ -386,8 +465,11 @@ void port_info(const struct port *p, struct port_info *out)
 	}
 	out->hw_tx_checksum = p->hw_tx_checksum;
 	out->hw_rx_checksum = p->hw_rx_checksum;
-	out->buffers = p->cfg.buffers;
-	out->buffers_free = rte_mempool_avail_count(p->pool);
+	out->queues = p->queues;
+	out->steered = p->steered;
+	out->buffers = p->cfg.buffers * p->cfg.workers;
+	for (uint16_t i = 0; i < p->cfg.workers; i++)
+		out->buffers_free += rte_mempool_avail_count(p->pools[i]);
 	if (rte_eth_stats_get(p->id, &stats) == 0) {
 		out->rx_packets = stats.ipackets;
 		out->rx_bytes = stats.ibytes;

@@ -8,11 +8,15 @@
 #include <stdint.h>
 
 /*
- * A port: one DPDK device with one rx and one tx queue, its packet buffers, and its IP identity:
- * one address, IPv4 or IPv6.
+ * A port: one DPDK device, its packet buffers, and its IP identity: one address, IPv4 or IPv6, and
+ * one UDP port a worker.
+ *
+ * It has a pair of rx and tx queues for each of its workers, or one pair, which is worker 0's: that
+ * one then hands the others their packets and sends theirs. Each worker has packet buffers of its
+ * own, on its NUMA node.
  *
  * The control thread creates and destroys it and reads its figures; between worker_start() and
- * worker_stop() packets belong to the worker. Nothing waits for the link: a memif whose peer is
+ * worker_stop() packets belong to the workers. Nothing waits for the link: a memif whose peer is
  * not there yet, or comes back after a restart, is a port that is down for a while.
  *
  * A packet is one segment, on both directions and on every device: buffers are sized for the MTU,
@@ -37,6 +41,7 @@ enum {
 	PORT_MTU_DEFAULT = 1500,
 	PORT_BUFFERS_MIN = 1024,
 	PORT_BUFFERS_DEFAULT = 8191,
+	PORT_WORKERS_MAX = 16,
 };
 
 struct port_config {
@@ -53,10 +58,14 @@ struct port_config {
 	struct net_ip gateway; /* next hop of what is not on the prefix; all zeros: none */
 	bool has_next_hop_mac; /* static: nothing is asked for it; for every destination */
 	uint8_t next_hop_mac[PORT_MAC_BYTES];
-	uint16_t udp_port; /* where this port's sessions listen */
+	uint16_t udp_port; /* where worker 0's sessions listen; worker n's listen n further */
 	uint16_t mtu;      /* IP packet bytes; 0: 1500 */
 	uint8_t dscp;      /* default of its sessions, 0..63 */
-	uint32_t buffers;  /* packets in the pool; 0: 8191 */
+	uint32_t buffers;  /* packets in each worker's pool; 0: 8191 */
+	uint16_t workers;  /* at most PORT_WORKERS_MAX; 0: 1 */
+	uint16_t queues;   /* queue pairs: 1, or as many as workers; 0: what suits the device */
+	/* NUMA node of each worker's buffers, plus 1; 0: the device's. */
+	uint8_t numa[PORT_WORKERS_MAX];
 };
 
 struct port;
@@ -99,6 +108,8 @@ struct port_info {
 	bool link_up;
 	uint32_t link_mbps; /* 0: unknown; virtual devices make theirs up */
 	bool hw_tx_checksum, hw_rx_checksum;
+	uint16_t queues;
+	uint16_t steered; /* workers whose UDP port a flow rule leads to their queue */
 	uint32_t buffers, buffers_free;
 	/* Device counters; what virtual devices do not count is 0. */
 	uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;

@@ -16,6 +16,7 @@ enum {
 	AF_PACKET_HEADER_BYTES = 96, /* tpacket2_hdr, sockaddr_ll and alignment are below */
 	AF_PACKET_FRAME_STEP = 1024, /* four of them are a page */
 	AF_PACKET_FRAMES = 2048,
+	AF_XDP_MTU_MAX = 3290, /* a page less the buffer's and the kernel's headroom */
 	MEMIF_RING_LOG2 =
 		11, /* 2048 frames: 25 ms at 1 Gbit/s while the other side is not scheduled */
 };
@@ -213,6 +214,11 @@ static int parse_af_packet(const struct port_config *cfg, struct port_device *d,
 		snprintf(err, err_len, "device %s: blocksz must be a multiple of framesz", d->name);
 		return -EINVAL;
 	}
+	if (d->queues > 1 && arg_number(d, "qpairs", d->queues) != d->queues) {
+		snprintf(err, err_len, "device %s: qpairs must be %u, one a worker", d->name,
+			d->queues);
+		return -EINVAL;
+	}
 	bypass = arg_number(d, "qdisc_bypass", 1);
 	if (arg_number(d, "framecnt", AF_PACKET_FRAMES) < blocksz / framesz || bypass < 0) {
 		snprintf(err, err_len, "device %s: bad number, or arguments too long", d->name);
@@ -221,6 +227,49 @@ static int parse_af_packet(const struct port_config *cfg, struct port_device *d,
 	if (framesz > d->buffer_bytes)
 		d->buffer_bytes = (uint16_t)framesz;
 	return 0;
+}
+
+static int parse_af_xdp(const struct port_config *cfg, struct port_device *d, char *err,
+	size_t err_len)
+{
+	const char *iface;
+	size_t len;
+
+	iface = arg_find(d->devargs, "iface", &len);
+	if (iface == NULL || len == 0) {
+		snprintf(err, err_len, "device %s: iface= is missing", d->name);
+		return -EINVAL;
+	}
+	if (cfg->mtu > AF_XDP_MTU_MAX) {
+		snprintf(err, err_len, "device %s: mtu %u: a frame must fit a page, so at most %d",
+			d->name, cfg->mtu, AF_XDP_MTU_MAX);
+		return -EINVAL;
+	}
+	if (check_interface_mtu(cfg, d, iface, len, err, err_len) < 0)
+		return -EINVAL;
+	/* Frames that workers hand each other stall this driver after some MB (22.11). */
+	if (cfg->workers > 1 && d->queues != cfg->workers) {
+		snprintf(err, err_len, "device %s: needs a queue for each of the %u workers",
+			d->name, cfg->workers);
+		return -EINVAL;
+	}
+	if (d->queues > 1 && arg_number(d, "queue_count", d->queues) != d->queues) {
+		snprintf(err, err_len, "device %s: queue_count must be %u, one a worker", d->name,
+			d->queues);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Where several queues work without the other side's doing they are the default. */
+static uint16_t queues_of(const struct port_config *cfg, enum port_kind kind)
+{
+	bool alone = kind == PORT_KIND_PCI || kind == PORT_KIND_AF_PACKET ||
+		kind == PORT_KIND_AF_XDP || kind == PORT_KIND_TAP;
+
+	if (cfg->queues != 0)
+		return cfg->queues;
+	return alone && cfg->workers > 1 ? cfg->workers : 1;
 }
 
 int port_device_parse(const struct port_config *cfg, struct port_device *d, char *err,
@@ -239,6 +288,7 @@ int port_device_parse(const struct port_config *cfg, struct port_device *d, char
 	}
 	if (pci_normalize(cfg->device, d->name, sizeof(d->name))) {
 		d->kind = PORT_KIND_PCI;
+		d->queues = queues_of(cfg, d->kind);
 		snprintf(d->devargs, sizeof(d->devargs), "%s", d->name);
 		return 0;
 	}
@@ -255,12 +305,21 @@ int port_device_parse(const struct port_config *cfg, struct port_device *d, char
 	snprintf(d->devargs, sizeof(d->devargs), "%s", cfg->device);
 	if (strncmp(d->name, "net_memif", strlen("net_memif")) == 0) {
 		d->kind = PORT_KIND_MEMIF;
+		d->queues = queues_of(cfg, d->kind);
 		return parse_memif(cfg, d, err, err_len);
 	}
 	if (strncmp(d->name, "net_af_packet", strlen("net_af_packet")) == 0) {
 		d->kind = PORT_KIND_AF_PACKET;
+		d->queues = queues_of(cfg, d->kind);
 		return parse_af_packet(cfg, d, err, err_len);
 	}
-	d->kind = PORT_KIND_OTHER_VDEV;
+	if (strncmp(d->name, "net_af_xdp", strlen("net_af_xdp")) == 0) {
+		d->kind = PORT_KIND_AF_XDP;
+		d->queues = queues_of(cfg, d->kind);
+		return parse_af_xdp(cfg, d, err, err_len);
+	}
+	d->kind = strncmp(d->name, "net_tap", strlen("net_tap")) == 0 ? PORT_KIND_TAP
+								      : PORT_KIND_OTHER_VDEV;
+	d->queues = queues_of(cfg, d->kind);
 	return 0;
 }

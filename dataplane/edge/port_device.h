@@ -13,13 +13,18 @@
  * af_packet    a frame longer than framesz is cut on receive without an error, and freed on
  * transmit.
  *              qdisc_bypass=1 unless given: without it a shaper behind the ring makes tx_burst
- *              block in poll().
+ *              block in poll(). Several queues are a fanout group: the kernel spreads by flow.
+ * tap          an interface of the kernel that comes and goes with the port; its MTU is the port's.
+ * af_xdp       a frame and its headroom have to fit a page of the umem, so jumbo ones do not. Each
+ *              worker needs a queue.
  */
 
 enum port_kind {
 	PORT_KIND_PCI,
 	PORT_KIND_MEMIF,
 	PORT_KIND_AF_PACKET,
+	PORT_KIND_AF_XDP,
+	PORT_KIND_TAP,
 	PORT_KIND_OTHER_VDEV,
 };
 
@@ -31,6 +36,7 @@ struct port_device {
 	char devargs[PORT_DEVICE_MAX]; /* with what was added */
 	bool memif_client;
 	char memif_socket[PORT_SOCKET_MAX]; /* of a server, if it is a file; else empty */
+	uint16_t queues;                    /* pairs to ask the device for */
 	uint16_t buffer_bytes; /* a packet buffer must hold this much behind its headroom */
 };
 

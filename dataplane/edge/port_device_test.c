@@ -19,6 +19,58 @@ static int parse(const char *device, uint16_t mtu, struct port_device *d)
 	return port_device_parse(&cfg, d, err, sizeof(err));
 }
 
+static int parse_team(const char *device, uint16_t workers, uint16_t queues, struct port_device *d)
+{
+	const struct port_config cfg = { .device = device,
+		.mtu = 1500,
+		.workers = workers,
+		.queues = queues };
+
+	err[0] = '\0';
+	return port_device_parse(&cfg, d, err, sizeof(err));
+}
+
+static void several_workers_get_queues_where_that_takes_nobody_else(void **state)
+{
+	struct port_device d;
+
+	(void)state;
+	assert_int_equal(parse_team("3b:00.0", 4, 0, &d), 0);
+	assert_int_equal(d.queues, 4);
+	assert_int_equal(parse_team("net_af_packet0,iface=nosuch0", 2, 0, &d), 0);
+	assert_int_equal(d.queues, 2);
+	assert_non_null(strstr(d.devargs, ",qpairs=2"));
+	assert_int_equal(parse_team("net_af_packet0,iface=nosuch0", 2, 1, &d), 0);
+	assert_null(strstr(d.devargs, "qpairs"));
+	assert_true(parse_team("net_af_packet0,iface=nosuch0,qpairs=4", 2, 0, &d) < 0);
+	assert_non_null(strstr(err, "qpairs must be 2"));
+	assert_int_equal(parse_team("net_tap0", 3, 0, &d), 0);
+	assert_int_equal(d.kind, PORT_KIND_TAP);
+	assert_int_equal(d.queues, 3);
+	/* The other side of a memif has to have as many. */
+	assert_int_equal(parse_team("net_memif0", 2, 0, &d), 0);
+	assert_int_equal(d.queues, 1);
+	assert_int_equal(parse_team("net_memif0", 2, 2, &d), 0);
+	assert_int_equal(d.queues, 2);
+}
+
+static void af_xdp_needs_an_interface_and_frames_that_fit_a_page(void **state)
+{
+	struct port_device d;
+
+	(void)state;
+	assert_int_equal(parse("net_af_xdp0,iface=nosuch0", 1500, &d), 0);
+	assert_int_equal(d.kind, PORT_KIND_AF_XDP);
+	assert_true(parse("net_af_xdp0", 1500, &d) < 0);
+	assert_non_null(strstr(err, "iface="));
+	assert_true(parse("net_af_xdp0,iface=nosuch0", 9000, &d) < 0);
+	assert_non_null(strstr(err, "at most"));
+	assert_true(parse_team("net_af_xdp0,iface=nosuch0", 2, 1, &d) < 0);
+	assert_non_null(strstr(err, "a queue for each"));
+	assert_int_equal(parse_team("net_af_xdp0,iface=nosuch0", 2, 0, &d), 0);
+	assert_non_null(strstr(d.devargs, ",queue_count=2"));
+}
+
 static void pci_addresses_are_recognized_in_both_forms(void **state)
 {
 	struct port_device d;
@@ -186,6 +238,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pci_addresses_are_recognized_in_both_forms),
+		cmocka_unit_test(several_workers_get_queues_where_that_takes_nobody_else),
+		cmocka_unit_test(af_xdp_needs_an_interface_and_frames_that_fit_a_page),
 		cmocka_unit_test(memif_buffers_hold_a_whole_frame),
 		cmocka_unit_test(the_socket_file_of_a_memif_server_is_known),
 		cmocka_unit_test(memif_that_would_corrupt_is_refused),

@@ -10,7 +10,7 @@
 #include <time.h>
 
 enum {
-	GUARDS_MAX = 16,
+	GUARDS_MAX = 64,
 	WAIT_STEP_US = 20,
 	WAIT_STEPS = 250000, /* 5 s: a worker that is stopped that long will not run soon */
 };

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 
 /*
- * Keeps a device's memory in place while a worker is inside its rx or tx burst.
+ * Keeps a device's memory in place while a worker is inside its rx or tx burst. One a worker and
+ * port.
  *
  * net_memif takes connections and loses them on the EAL's interrupt thread: when the peer dies it
  * clears its "connected" flag and unmaps the rings at once, under the feet of a burst that passed

@@ -38,6 +38,23 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+static void open_guards(struct port *p, uint16_t n)
+{
+	for (uint16_t i = 0; i < n; i++)
+		port_guard_open(&p->guards[i]);
+}
+
+static bool close_guards(struct port *p)
+{
+	for (uint16_t i = 0; i < p->queues; i++) {
+		if (!port_guard_close(&p->guards[i])) {
+			open_guards(p, i);
+			return false;
+		}
+	}
+	return true;
+}
+
 static void reconnect(struct port *p)
 {
 	struct rte_eth_link link;
@@ -51,7 +68,7 @@ static void reconnect(struct port *p)
 		 * A stopped port has burst functions that complain and dump the stack, so the
 		 * worker stays outside from before the stop until a start succeeded.
 		 */
-		if (!port_guard_close(&p->guard))
+		if (!close_guards(p))
 			return;
 		p->memif_stopped = true;
 		rte_eth_dev_stop(p->id);
@@ -60,7 +77,7 @@ static void reconnect(struct port *p)
 		return;
 	p->memif_started_ms = now_ms();
 	p->memif_stopped = false;
-	port_guard_open(&p->guard);
+	open_guards(p, p->queues);
 }
 
 static void reconnect_cb(void *arg)
@@ -79,7 +96,8 @@ int port_memif_client_start(struct port *p)
 	if (log >= 0 && rte_log_get_level((uint32_t)log) == RTE_LOG_ERR)
 		rte_log_set_level((uint32_t)log, RTE_LOG_CRIT);
 	p->memif_stopped = true;
-	atomic_store(&p->guard.closed, true);
+	for (uint16_t i = 0; i < p->queues; i++)
+		atomic_store(&p->guards[i].closed, true);
 	return rte_eal_alarm_set(1, reconnect_cb, p);
 }
 

@@ -17,18 +17,28 @@ struct port {
 	struct port_config cfg;
 	struct port_device device;
 	uint16_t id;
-	struct rte_mempool *pool;
+	uint16_t queues; /* pairs the device has: one, or one a worker */
+	uint16_t steered;
+	struct rte_mempool *pools[PORT_WORKERS_MAX];
 	struct net_identity self;
 	bool hw_tx_checksum; /* UDP; the IPv4 header is summed in software, which costs nothing */
 	bool hw_rx_checksum;
-	bool guarded; /* memif: rx and tx only inside the guard */
-	struct port_guard guard;
+	bool guarded;                               /* memif: rx and tx only inside the guard */
+	struct port_guard guards[PORT_WORKERS_MAX]; /* one a queue pair */
 	char driver[PORT_NAME_MAX];
 
 	/* memif client: the interrupt thread's, see port_memif.c. */
 	uint64_t memif_started_ms; /* when the last attempt to connect succeeded */
 	bool memif_stopped;
 };
+
+/* port_flow.c */
+
+/**
+ * Ask the device to lead each worker's UDP port to its queue. How many it does; all other packets
+ * go where RSS has them. After the start.
+ */
+uint16_t port_flow_steer(const struct port *p);
 
 /* port_memif.c */
 

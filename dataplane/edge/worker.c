@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/edge/worker_priv.h"
 
+#include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_lcore.h>
 #include <rte_ring_elem.h>
@@ -21,8 +22,15 @@ enum {
 	TIMER_SLACK_NS = 1000, /* the kernel's default of 50 us would double the sleep */
 };
 
+static_assert((int)WORKERS_MAX == (int)PORT_WORKERS_MAX, "worker.h's and port.h's limit");
 static_assert(sizeof(struct worker_command) % 4 == 0, "element of an rte_ring");
 static_assert(sizeof(struct worker_event) % 4 == 0, "element of an rte_ring");
+
+int worker_socket(const struct worker_config *cfg)
+{
+	/* Without hugepages the EAL has memory of one node only, and ANY finds it. */
+	return cfg->numa > 0 && rte_eal_has_hugepages() ? cfg->numa - 1 : (int)SOCKET_ID_ANY;
+}
 
 static struct rte_ring *create_ring(const struct worker_config *cfg, const char *what,
 	unsigned int element)
@@ -30,7 +38,7 @@ static struct rte_ring *create_ring(const struct worker_config *cfg, const char 
 	char name[RTE_RING_NAMESIZE];
 
 	snprintf(name, sizeof(name), "%s%u.%u", what, cfg->port->id, cfg->queue);
-	return rte_ring_create_elem(name, element, cfg->ring_entries, (int)SOCKET_ID_ANY,
+	return rte_ring_create_elem(name, element, cfg->ring_entries, worker_socket(cfg),
 		RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
 }
 
@@ -39,7 +47,7 @@ struct worker *worker_create(const struct worker_config *cfg)
 	struct worker *w;
 	int error;
 
-	if (cfg->port == NULL || cfg->queue != 0) {
+	if (cfg->port == NULL || cfg->queue >= cfg->port->cfg.workers) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -50,6 +58,10 @@ struct worker *worker_create(const struct worker_config *cfg)
 	memset(w, 0, sizeof(*w));
 	w->cfg = *cfg;
 	w->port = cfg->port;
+	w->pool = cfg->port->pools[cfg->queue];
+	w->has_queue = cfg->queue < cfg->port->queues;
+	w->team[cfg->queue] = w;
+	w->team_count = 1;
 	if (w->cfg.max_sleep_us == 0)
 		w->cfg.max_sleep_us = MAX_SLEEP_US;
 	if (w->cfg.max_sleep_us > 100000)
@@ -83,6 +95,7 @@ void worker_destroy(struct worker *w)
 	if (w == NULL)
 		return;
 	worker_stop(w);
+	worker_team_free(w);
 	rte_ring_free(w->commands);
 	rte_ring_free(w->events);
 	if (w->event_fd >= 0)

@@ -11,6 +11,11 @@
 /*
  * The worker: the poll-mode thread that owns one port queue and the sessions on it.
  *
+ * Several workers of a port are a team. Each owns its sessions, buffers, neighbors and counters
+ * whole; what another one needs of what it received goes over one SP/SC ring for each pair of them,
+ * and no word is written by two workers. A packet belongs to the worker its queue field names. On a
+ * port with one queue pair worker 0 receives and sends for all.
+ *
  * The control thread talks to it only through this header: commands go down one SP/SC ring,
  * events come up another, figures are read from snapshots. A worker never allocates, logs, locks
  * or makes a system call per packet; when idle it sleeps in growing steps (unless poll_mode), and
@@ -64,6 +69,7 @@ struct worker_command {
 	uint64_t value;
 	uint32_t object;
 	uint8_t status;
+	uint8_t worker;      /* whose ring it takes; see control_queue.h */
 	uint32_t session_id; /* WORKER_SESSION_ADD: own id, for demultiplexing */
 	struct worker_endpoint endpoint;
 };
@@ -81,11 +87,15 @@ struct worker_event {
 	struct session_event ev; /* TX_REJECTED, RX_REJECTED: ev.tx, ev.rx */
 };
 
-enum { WORKER_SESSIONS_MAX = 64 };
+enum {
+	WORKER_SESSIONS_MAX = 64,
+	WORKERS_MAX = 16, /* PORT_WORKERS_MAX */
+};
 
 struct worker_config {
 	struct port *port;
-	uint16_t queue;
+	uint16_t queue;   /* index of the worker, of its sessions and of its queue pair */
+	int numa;         /* node of its rings, plus 1; 0: any */
 	unsigned int cpu; /* pinned when pin is set */
 	bool pin;
 	bool poll_mode;        /* never sleep */
@@ -95,6 +105,11 @@ struct worker_config {
 
 /** NULL + errno. Control thread. */
 struct worker *worker_create(const struct worker_config *cfg);
+/**
+ * Make n workers of one port, all it has, a team; w[i] has queue i. Before their start, and all are
+ * stopped before the first is destroyed. 0, -errno.
+ */
+int worker_team(struct worker *const *w, unsigned int n);
 int worker_start(struct worker *w);
 /** Stops and joins the thread. Sessions must be gone. */
 void worker_stop(struct worker *w);
@@ -140,6 +155,8 @@ bool worker_session_stats(struct worker *w, const struct session *s, struct sess
 	X(drop_no_buffer, DROP, "packet buffers ran out")                                          \
 	X(drop_tx_full, DROP, "the port did not take it")                                          \
 	X(drop_unresolved, DROP, "next hop's MAC not known yet")                                   \
+	X(rx_misdirected, INFO, "frames of another worker's queue, handed to it")                  \
+	X(drop_misdirected, DROP, "... that it had no room for")                                   \
 	X(drop_limited, DROP, "ARP, ND and ICMP beyond what is answered per second")               \
 	X(drop_nd, DROP, "neighbor discovery from elsewhere or against its rules")                 \
 	X(arp_requests, GOOD, "ARP requests and announcements sent")                               \

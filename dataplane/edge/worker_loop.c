@@ -31,7 +31,7 @@ static void check_link(struct worker *w)
 		link.link_status == RTE_ETH_LINK_UP;
 
 	if (up && !w->link_up) {
-		w->announcements = ANNOUNCEMENTS;
+		w->announcements = w->cfg.queue == 0 ? ANNOUNCEMENTS : 0; /* one speaks for all */
 		w->announce_ns = w->now_ns;
 		arp_cache_recheck(&w->arp, w->now_ns);
 	}
@@ -44,6 +44,7 @@ static void housekeeping(struct worker *w)
 	w->housekeeping_ns = w->now_ns + WORKER_HOUSEKEEPING_NS;
 	if (w->now_ns >= w->answers_ns) {
 		w->answers = WORKER_ANSWERS;
+		w->tells = WORKER_TELLS;
 		w->answers_ns = w->now_ns + WORKER_ANSWERS_NS;
 	}
 	if (w->now_ns >= w->link_ns) {
@@ -54,7 +55,9 @@ static void housekeeping(struct worker *w)
 	worker_events(w, true);
 	if (w->now_ns >= w->stats_ns) {
 		worker_publish(w);
-		w->stats_ns = w->now_ns + WORKER_STATS_NS;
+		/* The cap of several is split by what they last said they have to send. */
+		w->stats_ns =
+			w->now_ns + (w->team_count > 1 ? WORKER_HOUSEKEEPING_NS : WORKER_STATS_NS);
 	}
 }
 
@@ -113,7 +116,9 @@ void worker_loop(struct worker *w)
 
 		w->now_ns = clock_ns();
 		w->stats.loops++;
-		busy = worker_rx(w);
+		busy = w->has_queue ? worker_rx(w) : 0;
+		if (w->team_count > 1)
+			busy += worker_rx_team(w) + worker_relay(w);
 		busy += worker_commands(w);
 		busy += worker_tx(w);
 		busy += worker_events(w, false);

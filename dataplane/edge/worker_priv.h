@@ -18,6 +18,7 @@
  *
  *   worker_rx.c       receive a burst; sessions, ARP, ICMP
  *   worker_command.c  what the control thread asks for
+ *   worker_team.c     what others of the team received for us, and the reverse
  *   worker_tx.c       take packets from the sessions, in turn, and send them
  *   worker_event.c    session events to the control thread, figures to snapshots
  *   worker_loop.c     the order of these, timers, sleep
@@ -35,6 +36,8 @@ enum {
 	WORKER_COMMANDS_PER_TURN = 64,
 	WORKER_EVENTS_PER_TURN = 256,
 	WORKER_ANSWERS = 64, /* ARP and ICMP answered per WORKER_ANSWERS_NS */
+	WORKER_TELLS = 64,   /* ARP and ND told the team, likewise */
+	WORKER_TEAM_RING = 2048,
 };
 
 #define WORKER_ANSWERS_NS      10000000ull /* 6,400 a second */
@@ -81,6 +84,18 @@ struct worker {
 	uint8_t index[WORKER_INDEX_SIZE]; /* session id to slot + 1, open addressing; 0: empty */
 	struct arp_cache arp;
 
+	/* The team; team[queue] is the worker itself, and alone when team_count is 1. */
+	struct worker *team[WORKERS_MAX];
+	unsigned int team_count;
+	bool has_queue; /* pair `queue` of the port is ours; else worker 0 sends for us */
+	struct rte_mempool *pool;
+	struct rte_ring *rx_from[WORKERS_MAX]; /* frames for us, from each of the others */
+	struct rte_ring *tx_to;                /* without a queue: frames for worker 0 to send */
+	unsigned int relayed;                  /* worker 0: whose frames it took last */
+	struct rte_mbuf *hand[WORKERS_MAX][WORKER_RX_BURST]; /* frames for the others, this burst */
+	uint16_t hand_count[WORKERS_MAX];
+	unsigned int tells; /* left in this period */
+
 	struct rte_mbuf *out[WORKER_OUT_MAX]; /* ready to send, oldest first */
 	unsigned int out_count;
 	uint64_t stuck_ns; /* since when the port takes nothing; 0: it does */
@@ -109,6 +124,11 @@ struct worker {
 	int start_error;
 };
 
+/* worker.c */
+
+/** Where its rings belong, for DPDK. */
+int worker_socket(const struct worker_config *cfg);
+
 /* worker_rx.c */
 
 /** Receive a burst and deal with it. Packets received. */
@@ -126,6 +146,24 @@ static inline void worker_mirror(struct worker *w, enum capture_way way, struct 
 	if (__builtin_expect(ring != NULL, 0))
 		worker_mirror_frames(w, ring, way, m, n);
 }
+
+/** What came in, of a burst or a ring. from_team: nothing is answered or handed on. */
+void worker_rx_frames(struct worker *w, struct rte_mbuf **in, unsigned int n, bool from_team);
+
+/* worker_team.c */
+
+/** true: the frame is another worker's, and taken. */
+bool worker_hand(struct worker *w, struct rte_mbuf *m);
+/** Pass what worker_hand() took on. */
+void worker_hand_flush(struct worker *w);
+/** A neighbor's frame: all of the team learn from it. */
+void worker_tell(struct worker *w, const uint8_t *frame, size_t len);
+/** Deal with what the team received for us. Frames. */
+unsigned int worker_rx_team(struct worker *w);
+/** Worker 0 of a port with one queue pair: take what the others send. Frames. */
+unsigned int worker_relay(struct worker *w);
+/** Frees the rings that lead to w, and what is in them. */
+void worker_team_free(struct worker *w);
 
 /* worker_tx.c */
 

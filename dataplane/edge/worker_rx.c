@@ -19,7 +19,7 @@ static bool may_answer(struct worker *w)
 	return false;
 }
 
-static void rx_arp(struct worker *w, const uint8_t *frame, size_t len)
+static void rx_arp(struct worker *w, const uint8_t *frame, size_t len, bool from_team)
 {
 	struct net_arp arp;
 	struct rte_mbuf *m;
@@ -45,6 +45,10 @@ static void rx_arp(struct worker *w, const uint8_t *frame, size_t len)
 	}
 	if (arp.sender_ip != 0)
 		arp_cache_learn(&w->arp, net_ip4(arp.sender_ip), arp.sender_mac, w->now_ns);
+	if (from_team)
+		return;
+	if (w->team_count > 1 && arp.sender_ip != 0)
+		worker_tell(w, frame, len);
 	if (arp.target_ip != w->port->self.ip || arp.op != NET_ARP_REQUEST)
 		return;
 	if (!may_answer(w))
@@ -61,7 +65,7 @@ static void rx_arp(struct worker *w, const uint8_t *frame, size_t len)
 		rte_pktmbuf_free(m);
 }
 
-static void rx_nd(struct worker *w, const uint8_t *frame, size_t len)
+static void rx_nd(struct worker *w, const uint8_t *frame, size_t len, bool from_team)
 {
 	const struct net_identity *me = &w->port->self;
 	struct net_nd nd;
@@ -71,6 +75,8 @@ static void rx_nd(struct worker *w, const uint8_t *frame, size_t len)
 		w->stats.drop_nd++;
 		return;
 	}
+	if (w->team_count > 1 && nd.has_mac && !from_team)
+		worker_tell(w, frame, len);
 	if (nd.type == NET_ND_ADVERT) {
 		/* Somebody else with our address: whatever we said would not help. */
 		if (net_ip_equal(nd.target, me->ip6))
@@ -85,6 +91,8 @@ static void rx_nd(struct worker *w, const uint8_t *frame, size_t len)
 	}
 	if (nd.has_mac)
 		arp_cache_learn(&w->arp, nd.src, nd.mac, w->now_ns);
+	if (from_team)
+		return;
 	if (!may_answer(w))
 		return;
 	m = worker_buffer(w);
@@ -169,7 +177,7 @@ void worker_mirror_frames(struct worker *w, struct capture_ring *ring, enum capt
 }
 
 /* true: the buffer was kept. */
-static bool rx_frame(struct worker *w, struct rte_mbuf *m)
+static bool rx_frame(struct worker *w, struct rte_mbuf *m, bool from_team)
 {
 	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct net_packet p;
@@ -184,10 +192,10 @@ static bool rx_frame(struct worker *w, struct rte_mbuf *m)
 		rx_udp(w, &p);
 		return false;
 	case NET_ARP:
-		rx_arp(w, frame, m->data_len);
+		rx_arp(w, frame, m->data_len, from_team);
 		return false;
 	case NET_ND:
-		rx_nd(w, frame, m->data_len);
+		rx_nd(w, frame, m->data_len, from_team);
 		return false;
 	case NET_ICMP_ECHO:
 		return rx_icmp(w, m, &p);
@@ -213,24 +221,11 @@ static bool rx_frame(struct worker *w, struct rte_mbuf *m)
 	return false;
 }
 
-unsigned int worker_rx(struct worker *w)
+void worker_rx_frames(struct worker *w, struct rte_mbuf **in, unsigned int n, bool from_team)
 {
-	struct rte_mbuf *in[WORKER_RX_BURST], *done[WORKER_RX_BURST];
-	struct port *p = w->port;
-	unsigned int n, done_count = 0;
+	struct rte_mbuf *done[WORKER_RX_BURST];
+	unsigned int done_count = 0;
 
-	if (p->guarded) {
-		if (!port_guard_enter(&p->guard))
-			return 0;
-		n = rte_eth_rx_burst(p->id, w->cfg.queue, in, WORKER_RX_BURST);
-		port_guard_leave(&p->guard);
-	} else {
-		n = rte_eth_rx_burst(p->id, w->cfg.queue, in, WORKER_RX_BURST);
-	}
-	if (n == 0)
-		return 0;
-
-	worker_mirror(w, CAPTURE_RX, in, n);
 	for (unsigned int i = 0; i < n && i < 3; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
 	for (unsigned int i = 0; i < n; i++) {
@@ -239,11 +234,48 @@ unsigned int worker_rx(struct worker *w)
 		if (i + 1 < n)
 			session_recv_ahead(rte_pktmbuf_mtod(in[i + 1], const uint8_t *),
 				in[i + 1]->data_len);
-		w->stats.rx_packets++;
-		w->stats.rx_bytes += in[i]->pkt_len;
-		if (!rx_frame(w, in[i]))
+		if (!from_team)
+			w->stats.rx_bytes += in[i]->pkt_len;
+		if (!rx_frame(w, in[i], from_team))
 			done[done_count++] = in[i];
 	}
 	rte_pktmbuf_free_bulk(done, done_count);
+}
+
+/* The frames of others out of a burst. How many are left. */
+static unsigned int hand_out(struct worker *w, struct rte_mbuf **in, unsigned int n)
+{
+	unsigned int own = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
+	for (unsigned int i = 0; i < n; i++) {
+		if (!worker_hand(w, in[i]))
+			in[own++] = in[i];
+	}
+	worker_hand_flush(w);
+	return own;
+}
+
+unsigned int worker_rx(struct worker *w)
+{
+	struct rte_mbuf *in[WORKER_RX_BURST];
+	struct port *p = w->port;
+	unsigned int n;
+
+	if (p->guarded) {
+		if (!port_guard_enter(&p->guards[w->cfg.queue]))
+			return 0;
+		n = rte_eth_rx_burst(p->id, w->cfg.queue, in, WORKER_RX_BURST);
+		port_guard_leave(&p->guards[w->cfg.queue]);
+	} else {
+		n = rte_eth_rx_burst(p->id, w->cfg.queue, in, WORKER_RX_BURST);
+	}
+	if (n == 0)
+		return 0;
+
+	worker_mirror(w, CAPTURE_RX, in, n);
+	w->stats.rx_packets += n;
+	worker_rx_frames(w, in, w->team_count > 1 ? hand_out(w, in, n) : n, false);
 	return n;
 }

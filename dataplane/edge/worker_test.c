@@ -129,7 +129,7 @@ static int close_near(void **state)
 
 static void send_frame(const uint8_t *frame, size_t len)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(far_port->pool);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(far_port->pools[0]);
 	uint64_t end = now_ms() + PATIENCE_MS;
 
 	assert_non_null(m);

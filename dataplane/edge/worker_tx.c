@@ -18,12 +18,14 @@ static uint16_t burst(struct worker *w, struct rte_mbuf **m, uint16_t n)
 	struct port *p = w->port;
 	uint16_t sent;
 
+	if (!w->has_queue)
+		return (uint16_t)rte_ring_sp_enqueue_burst(w->tx_to, (void **)m, n, NULL);
 	if (!p->guarded)
 		return rte_eth_tx_burst(p->id, w->cfg.queue, m, n);
-	if (!port_guard_enter(&p->guard))
+	if (!port_guard_enter(&p->guards[w->cfg.queue]))
 		return 0;
 	sent = rte_eth_tx_burst(p->id, w->cfg.queue, m, n);
-	port_guard_leave(&p->guard);
+	port_guard_leave(&p->guards[w->cfg.queue]);
 	return sent;
 }
 
@@ -41,7 +43,7 @@ void worker_flush(struct worker *w)
 		return;
 	for (unsigned int i = 0; i < total; i++)
 		bytes[i] = w->out[i]->pkt_len;
-	if (w->port->hw_tx_checksum) {
+	if (w->port->hw_tx_checksum && w->has_queue) {
 		done = rte_eth_tx_prepare(w->port->id, w->cfg.queue, w->out, (uint16_t)total);
 		if (done == 0) {
 			/* The driver refuses the first one: it would stay so. */
@@ -58,9 +60,10 @@ void worker_flush(struct worker *w)
 			rte_pause();
 		done += burst(w, w->out + done, (uint16_t)(total - done));
 	}
-	for (unsigned int i = 0; i < done; i++)
+	/* Who has the queue counts what the port took. */
+	for (unsigned int i = 0; i < done && w->has_queue; i++)
 		w->stats.tx_bytes += bytes[i];
-	w->stats.tx_packets += done;
+	w->stats.tx_packets += w->has_queue ? done : 0;
 	if (done > 0)
 		w->stuck_ns = 0;
 	else if (w->stuck_ns == 0)
@@ -93,11 +96,11 @@ struct rte_mbuf *worker_buffer(struct worker *w)
 
 	if (w->spare_count > 0)
 		return w->spare[--w->spare_count];
-	if (rte_pktmbuf_alloc_bulk(w->port->pool, w->spare, WORKER_SPARE_MAX) == 0) {
+	if (rte_pktmbuf_alloc_bulk(w->pool, w->spare, WORKER_SPARE_MAX) == 0) {
 		w->spare_count = WORKER_SPARE_MAX;
 		return w->spare[--w->spare_count];
 	}
-	m = rte_pktmbuf_alloc(w->port->pool);
+	m = rte_pktmbuf_alloc(w->pool);
 	if (m == NULL)
 		w->stats.drop_no_buffer++;
 	return m;
