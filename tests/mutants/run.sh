@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Do the tests notice when a guard is gone? Each *.patch here disables one guard of the protocol core
-# in a copy of the tree; the commands it names must pass without it and every one must fail with it.
+# or the control plane in a copy of the tree; the commands it names must pass without it and every
+# one must fail with it.
 #
 #   Guard: what the patch takes away
 #   Caught-by: unit PATH            a unit test, build/test/PATH
