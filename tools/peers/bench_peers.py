@@ -21,6 +21,7 @@ failed.
 import argparse
 import json
 import os
+import signal
 import sys
 import time
 
@@ -127,6 +128,9 @@ def main():
                 cell = json.loads(line)
                 known[cell["candidate"], cell["profile"]] = cell
     cells = []
+    # The laboratory is taken down whoever ends us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGHUP, lambda *_: sys.exit(129))
     try:
         with labs.Lab(os.environ.get("BUILD", os.path.join(ROOT, "build"))) as lab:
             for x in lines:
