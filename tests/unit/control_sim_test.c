@@ -357,7 +357,7 @@ static void check_view(struct world *w, int i)
 	for (int n = 0; n < OBJECTS; n++) {
 		uint64_t v = index_value(planner_index(w->f->planner), digest[n]);
 
-		/* what was said to be complete is a delay old, and bulk was before it for another */
+		/* what was called complete is a delay old, and bulk was before it for another */
 		CHECK(w,
 			(v & INDEX_PRESENT(i)) == 0 || s->gone_ns[n] == 0 ||
 				s->gone_ns[n] + s->delay_ns * 5 / 2 + 3 * STEP_MS * MS >=

@@ -81,7 +81,7 @@ struct site {
 	uint64_t parted_until_ns;
 	struct pipe up_pipe, down_pipe; /* to the inter-dc master, from it */
 	uint64_t delay_ns;
-	uint64_t gone_ns[OBJECTS]; /* the store knew it to be gone since; 0: it has it or never had */
+	uint64_t gone_ns[OBJECTS]; /* the store knew it to be gone since; 0: it has it or never */
 	unsigned int edge_down_until_ms;
 };
 
