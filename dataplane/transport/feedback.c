@@ -160,8 +160,8 @@ static void detect(struct session *s)
 
 /*
  * A frame spoke of [low, base]. A report that spans packets tells of its newest numbers first: what
- * does not join what was told before is kept until the rest has come. A hole that stays is asked for
- * (sender_has_hole) and waits some reports before it counts as told.
+ * does not join what was told before is kept until the rest has come. A hole that stays is asked
+ * for (sender_has_hole) and waits some reports before it counts as told.
  */
 static void cover(struct sender *x, uint64_t low, uint64_t base, bool first)
 {

@@ -512,10 +512,10 @@ static bool give_way(struct rate *r, const struct rate_report *p, uint64_t targe
 }
 
 /*
- * The slower a session is, the more queue it accepts: all see the same queue, so who has less grows
- * at the cost of who has more until they are equal. Equal caps give a common measure of slow. Without
- * a cap, or with one far above anything ever delivered, it is a fixed rate and a weaker law, since it
- * has to cover all lines there are.
+ * The slower a session is, the more queue it accepts: all see the same queue, so who has less
+ * grows at the cost of who has more until they are equal. Equal caps give a common measure of slow.
+ * Without a cap, or with one far above anything ever delivered, it is a fixed rate and a weaker
+ * law, since it has to cover all lines there are.
  */
 static uint64_t share_target(const struct rate *r, const struct rate_report *p, uint64_t target)
 {
@@ -630,7 +630,7 @@ uint64_t rate_report(struct rate *r, const struct rate_report *p)
 		/* A little less than proven, which is a measurement. */
 		if (is_foreign(r, p, target))
 			least = URGENT_SHARE * (double)r->proven_bps;
-		/* It found the queue when it came: enough to be noticed by those who keep theirs. */
+		/* It found the queue there: enough to be noticed by those who keep theirs. */
 		else if (r->queue_ns > target)
 			least = URGENT_LEAST * (double)r->cap_bps;
 		if ((double)r->rate_bps < least)

@@ -36,10 +36,11 @@
  * pause, or when the queue that bulk gives way to does not move for long, a higher base is put on
  * trial: it holds when more load neither raises the delay nor loses.
  *
- * Sessions on one line become equal because the target grows as a session's rate falls: all see the
- * same queue, so who has less grows at the cost of who has more. Equal caps are the measure; without
- * caps it is a fixed rate. Urgent keeps its rate until the queue overflows for long, which somebody
- * that gives way would not let happen; then it shares like the others. Bulk yields to bulk in turns.
+ * Sessions on one line become equal because the target grows as a session's rate falls: all see
+ * the same queue, so who has less grows at the cost of who has more. Equal caps are the measure;
+ * without caps it is a fixed rate. Urgent keeps its rate until the queue overflows for long, which
+ * somebody that gives way would not let happen; then it shares like the others. Bulk yields to bulk
+ * in turns.
  *
  * What a receiver says of its times is not trusted: nothing arrives faster than it was sent.
  * Rates are line bits/s, times ns; one worker.

@@ -158,7 +158,7 @@ static void write_state(struct session *s, struct frame_writer *w)
 		}
 	}
 	w->cap = limit;
-	/* A long list of one transfer's blocks may not keep that of another from ever being told. */
+	/* A long list of one transfer's blocks may not keep another's from ever being told. */
 	for (uint32_t n = 0; r->need_all && n < SESSION_TRANSFERS_MAX; n++) {
 		r->state_slot = (uint8_t)((r->state_slot + 1) % SESSION_TRANSFERS_MAX);
 		if (r->slots[r->state_slot].used)

@@ -372,7 +372,7 @@ static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stre
 		lost = tx_block_lost_symbol(b, k);
 		if ((late && !wait) || lost < 0)
 			len = sender_row_send(s, t, stream, block, b->repair_left, flags, buf);
-		/* In a block still being sent that may be a symbol whose first turn has not come. */
+		/* In a block still being sent that may be one whose first turn has not come. */
 		if (len == 0 && lost >= 0)
 			len = source_send(s, t, stream, block, (uint32_t)lost, flags, buf);
 		if (len == 0) {

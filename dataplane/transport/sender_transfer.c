@@ -224,7 +224,7 @@ int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t)
 
 	if (t->symbol_bytes > s->mtu.current)
 		return -EMSGSIZE;
-	/* Each live one will want its CLOSE told: a forgotten one would keep its credit for good. */
+	/* Each live one wants its CLOSE told: a forgotten one would keep its credit for good. */
 	if (s->dead || x->live == SESSION_TRANSFERS_MAX || x->live + x->n_closing >= CLOSING_MAX)
 		return -ENOSPC;
 	while (x->slots[slot] != NULL)

@@ -3,8 +3,8 @@
 
 /*
  * Orders given later than at once, and several pairs of edges over one line: what one does to the
- * other's rate. Each pair is a world of its own (world.h) with its sessions, its orders and the same
- * cap; the bottlenecks of both directions are those of the first. One thread; a seed gives one
+ * other's rate. Each pair is a world of its own (world.h) with its sessions, its orders and the
+ * same cap; the bottlenecks of both directions are those of the first. One thread; a seed gives one
  * history.
  */
 
