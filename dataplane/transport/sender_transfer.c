@@ -150,14 +150,18 @@ static uint32_t closing_add(struct sender *x, uint32_t id, uint8_t status)
 	if (i < CLOSING_MAX) {
 		x->n_closing++;
 	} else {
-		/*
-		 * Cannot be for transfers of our own: session_tx_start() keeps room for those.
-		 * The most patient one gives way; sender_close_again() finds it if need be.
-		 */
+		/* The most patient one gives way; sender_close_again() finds it if need be. */
 		i = 0;
 		for (uint32_t j = 1; j < CLOSING_MAX; j++)
 			if (x->closing[j].tries > x->closing[i].tries)
 				i = j;
+		/* Nobody knows of its OPEN, it seems: who would give its credit back? */
+		if (x->closing[i].open.transfer != 0) {
+			const struct frame_open *o = &x->closing[i].open;
+
+			x->used[o->class_].bytes -= o->stream_bytes;
+			x->used[o->class_].objects -= o->objects;
+		}
 	}
 	x->closing[i].id = id;
 	x->closing[i].status = status;
@@ -224,8 +228,7 @@ int session_tx_start(struct session *s, uint64_t now_ns, struct tx_transfer *t)
 
 	if (t->symbol_bytes > s->mtu.current)
 		return -EMSGSIZE;
-	/* Each live one wants its CLOSE told: a forgotten one would keep its credit for good. */
-	if (s->dead || x->live == SESSION_TRANSFERS_MAX || x->live + x->n_closing >= CLOSING_MAX)
+	if (s->dead || x->live == SESSION_TRANSFERS_MAX)
 		return -ENOSPC;
 	while (x->slots[slot] != NULL)
 		slot++;

@@ -320,6 +320,57 @@ static void a_receiver_that_never_takes_an_end_is_told_ever_more_seldom(void **s
 	is_usable(w);
 }
 
+static enum world_pass mute_all(struct world *w, enum world_side side, const uint8_t *packet,
+	size_t len, void *user)
+{
+	const struct silence *s = user;
+
+	(void)w;
+	(void)side;
+	(void)packet;
+	(void)len;
+	return s->on ? WORLD_LOSE : WORLD_PASS;
+}
+
+static uint64_t credit_free(const struct world *w)
+{
+	const struct sender *x = &w->session[WORLD_SOURCE]->tx;
+
+	return x->limit[STRAIT_CLASS_NORMAL].bytes - x->used[STRAIT_CLASS_NORMAL].bytes;
+}
+
+/* More transfers than CLOSE is remembered for are given up before the receiver hears of any. */
+static void credit_of_transfers_nobody_heard_of_comes_back(void **state)
+{
+	struct silence silence = { 0 };
+	const struct world_hooks h = { .user = &silence, .on_send = mute_all };
+	struct world_config cfg = small_config(1);
+	struct world *w = world_open(&cfg, &h);
+	uint64_t before;
+
+	(void)state;
+	order(w, 1, 100 * KIB);
+	finish_open(w, 5 * S);
+	before = credit_free(w);
+	silence.on = true;
+	for (int i = 0; i < 320; i++) {
+		uint32_t first = world_add_objects(w, 1, 300 * KIB);
+		int n = world_order(w, first, 1, STRAIT_CLASS_NORMAL);
+
+		assert_true(n >= 0);
+		world_run_for(w, 30 * MS);
+		if (w->transfers[n].tx != NULL)
+			session_tx_cancel(w->session[WORLD_SOURCE], w->transfers[n].tx,
+				STRAIT_STATUS_CANCELED);
+		w->wake_ns[WORLD_SOURCE] = w->now_ns;
+		world_run_for(w, 5 * MS);
+	}
+	silence.on = false;
+	world_run_for(w, 30 * S);
+	assert_true(credit_free(w) + MIB >= before);
+	world_destroy(w);
+}
+
 static void say_opened_as_committed(struct world *w, unsigned int i)
 {
 	struct lie l;
@@ -384,6 +435,7 @@ int main(void)
 		cmocka_unit_test(credit_without_end_and_credit_that_falls),
 		cmocka_unit_test(a_log_above_a_hole_is_not_believed),
 		cmocka_unit_test(a_receiver_that_never_takes_an_end_is_told_ever_more_seldom),
+		cmocka_unit_test(credit_of_transfers_nobody_heard_of_comes_back),
 		cmocka_unit_test(a_transfer_is_not_done_because_it_was_opened),
 		cmocka_unit_test(pending_is_no_final_status),
 	};

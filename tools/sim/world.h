@@ -35,7 +35,7 @@
 /* A side, and the direction of the packets it sends. */
 enum world_side { WORLD_SOURCE = 0, WORLD_SINK = 1, WORLD_SIDES };
 
-enum { WORLD_TRANSFERS_MAX = 256 };
+enum { WORLD_TRANSFERS_MAX = 512 };
 
 struct world_config {
 	struct link_config link[WORLD_SIDES]; /* by sending side */
