@@ -160,8 +160,8 @@ static void detect(struct session *s)
 
 /*
  * A frame spoke of [low, base]. A report that spans packets tells of its newest numbers first: what
- * does not join what was told before is kept until the rest has come. A hole that stays is asked
- * for (sender_has_hole) and waits some reports before it counts as told.
+ * does not join what was told before is kept until the rest has come. A hole that stays waits some
+ * reports before it counts as told.
  */
 static void cover(struct sender *x, uint64_t low, uint64_t base, bool first)
 {
@@ -268,11 +268,11 @@ void feedback_report(struct session *s, struct frame_report *r)
 		if (high > x->newest_seen)
 			received += high - (low > x->newest_seen ? low - 1 : x->newest_seen);
 	}
-	cover(x, cursor + 1, r->base, r->base == r->newest);
-	if (sent_ns != 0 && r->newest > x->newest_seen && r->base == r->newest &&
-		cursor < r->newest)
+	low = cursor + 1; /* 0 when the ranges reach the first packet */
+	cover(x, low, r->base, r->base == r->newest);
+	if (sent_ns != 0 && r->newest > x->newest_seen && r->base == r->newest && low <= r->newest)
 		rate_update(s, r, sent_ns,
-			r->newest - (cursor > x->newest_seen ? cursor : x->newest_seen), received,
+			r->newest - (low > x->newest_seen ? low - 1 : x->newest_seen), received,
 			spread);
 	late_decay(s);
 	detect(s);

@@ -387,8 +387,6 @@ static void mark_received(struct session *s, const struct packet_header *h)
 	r->pending = r->data_pending = true;
 	if (h->flags & STRAIT_FLAG_REPORT)
 		r->now = true;
-	if (h->flags & STRAIT_FLAG_HOLE)
-		r->report_wide = true;
 }
 
 static int refuse(struct session *s, enum verdict v)

@@ -171,8 +171,7 @@ static void report_start(struct session *s)
 	struct receiver *r = &s->rx;
 
 	r->report_floor = history_back(r, REPORT_HISTORY);
-	r->report_must = r->report_wide ? r->report_floor : history_back(r, REPORT_REPEATS);
-	r->report_wide = false;
+	r->report_must = history_back(r, REPORT_REPEATS);
 	r->report_room = r->data_bytes / FEEDBACK_SHARE;
 	r->data_bytes = 0;
 	r->report_used = 0;

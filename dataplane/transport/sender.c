@@ -207,8 +207,7 @@ static size_t symbol_send(struct session *s, struct tx_transfer *t, uint8_t stre
 	struct tx_block *b = &st->blocks[block];
 	struct packet_header h = {
 		.type = packet_type(stream),
-		.flags = flags | (b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0) |
-			(sender_has_hole(&s->tx) ? STRAIT_FLAG_HOLE : 0),
+		.flags = flags | (b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0),
 		.esi = (uint8_t)esi,
 		.transfer = t->id,
 		.block = block,

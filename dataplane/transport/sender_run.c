@@ -227,8 +227,7 @@ size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32
 		session_data_sent(s, x->len);
 		x->b->last_pn = h.packet_number = pn + i;
 		h.flags = (x->b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0) |
-			(x->last ? STRAIT_FLAG_END_OF_BLOCK : 0) |
-			(sender_has_hole(&s->tx) ? STRAIT_FLAG_HOLE : 0);
+			(x->last ? STRAIT_FLAG_END_OF_BLOCK : 0);
 		h.esi = (uint8_t)x->esi;
 		h.block = x->block;
 		packet_header_put(&h, x->packet);

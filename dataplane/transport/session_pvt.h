@@ -155,7 +155,6 @@ struct receiver {
 	uint64_t data_bytes;  /* line bytes of data since the last report */
 	bool report_open;
 	uint8_t state_slot; /* whose blocks are told first */
-	bool report_wide;   /* reports were lost: the next one repeats whatever the room */
 	uint32_t report_packets;
 
 	struct session_credit window_size[STRAIT_CLASS_COUNT], resolved[STRAIT_CLASS_COUNT];
@@ -215,15 +214,6 @@ static inline void control_touch(struct session *s)
 static inline void sender_touch(struct session *s)
 {
 	s->tx.idle = false;
-}
-
-/**
- * So many reports came since something was told that no report got through with: not the packets of
- * one long report.
- */
-static inline bool sender_has_hole(const struct sender *x)
-{
-	return x->holes > 1;
 }
 
 /* session.c */

@@ -63,7 +63,6 @@ enum strait_packet_flags {
 	STRAIT_FLAG_TAIL = 1 << 0,         /* report at once when this block cannot finish */
 	STRAIT_FLAG_END_OF_BLOCK = 1 << 1, /* last symbol planned for this block */
 	STRAIT_FLAG_REPORT = 1 << 2,       /* report now */
-	STRAIT_FLAG_HOLE = 1 << 3,         /* reports were lost: repeat all that is remembered */
 };
 
 /* Byte offsets in the header. */
