@@ -417,7 +417,7 @@ static void lowered_watch(struct rate *r, const struct rate_report *p, uint64_t 
 		return;
 	r->lowered = false;
 	fell = r->lowered_max_ns - owd;
-	if (!p->bulk && r->lowered_min_ns - r->base_ns > 2 * (int64_t)target &&
+	if (!p->bulk && 10 * (r->lowered_min_ns - r->base_ns) > 11 * (int64_t)target &&
 		fell < (owd - r->base_ns) / 8 && !overflows(r, r->lowered_bytes, r->lowered_lost))
 		rebase(r, r->lowered_min_ns);
 }

@@ -176,6 +176,11 @@ for class in bulk normal urgent; do
 		--rate-gbps 0.2 --rtt-ms 0.2 --rtt-step 3000,20 --queue-bytes 500000 --mib 80 --transfers 2 --every-ms 6000 --class "$class"
 done
 
+flows "a path that grew is no queue for a cap far above the line either" \
+	'(all(r["slowest_seconds"] < 1 for r in runs), "%.2f s" % runs[0]["slowest_seconds"])' \
+	--rate-gbps 0.05 --cap-gbps 0.4 --loss 0.01 --rtt-ms 0.2 --rtt-step 3000,20 --queue-bytes 250000 --mib 4 \
+	--transfers 2 --every-ms 6000
+
 for args in "--profile random --seed 11 --seeds 12" \
 	"--rate-gbps 0.2 --rtt-ms 20 --mib 16 --cross cubic:100,300 --cross cbr:0,500,0.05 --with-oracle" \
 	"--rate-gbps 0.1 --rtt-ms 20 --mib 20 --flows 3 --flow-start-ms 300 --seeds 2" \
