@@ -4,7 +4,7 @@
 /*
  * What the receiver says about what it has.
  *
- * A report is due when something came since the last one and the sender's interval (a sixth of its
+ * A report is due when something came since the last one and the sender's interval (a fifth of its
  * round trip) has passed, or at once when asked (PING, the REPORT flag, a tail block that cannot
  * finish). Its ranges reach back over the last REPORT_HISTORY reports, so each packet is reported
  * about sixteen times and any single report may be lost; what is older is covered by HAVE. A report

@@ -24,6 +24,8 @@
  *   control.c   which control frames are due; writing them; reading them
  *   sender.c    what data packet goes next: manifest, repair, new source symbols, proactive rows
  *   sender_run.c   source symbols in bursts, and rows that grow beside them
+ *   tail.c      rows for what must not wait for a repair round
+ *   mtu.c       which packet size the path carries (RFC 8899)
  *   feedback.c  what reports mean: acknowledgments, loss, RTT, repair by cost
  *   receiver.c  where an authentic symbol goes: place, scratch, row store; decoding
  *   receiver_transfer.c, sender_transfer.c   the life of a transfer at either end
