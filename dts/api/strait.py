@@ -10,7 +10,8 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import yaml
 
 from framework.context import get_ctx
-from framework.exception import ApplianceError
+from framework.exception import ApplianceError, TestCaseVerifyError
 from framework.testbed_model.netns_session import NetnsSession, run
 
 MASTER_PORT = 7400
@@ -32,6 +33,8 @@ SESSION_DROPS = frozenset(
         "block", "length", "frame", "scratch_full", "rows_full"))
 DEVICE_DROPS = frozenset(("device_rx_missed", "device_rx_errors", "device_rx_no_buffer",
                           "device_tx_errors"))
+# No packet is dropped, and yet something is wrong: a case that means it names them.
+OTHER_ERRORS = frozenset(("rx_digest", "rx_open_refused"))
 
 Counters = dict[str, int]
 
@@ -45,9 +48,10 @@ def merge(base: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def is_drop(name: str) -> bool:
-    """Does this counter count packets that were refused or lost?"""
-    return name.startswith("port_drop_") or name in SESSION_DROPS or name in DEVICE_DROPS
+def is_error(name: str) -> bool:
+    """Does this counter count what was refused, lost, or wrong?"""
+    return (name.startswith("port_drop_") or name in SESSION_DROPS or name in DEVICE_DROPS
+            or name in OTHER_ERRORS)
 
 
 def poll_until(seconds: float, condition: Callable[[], bool]) -> bool:
@@ -304,6 +308,28 @@ class Edge(_Program):
 
 
 def moved(before: Counters, after: Counters) -> Counters:
-    """The drop counters that moved, and by how much."""
+    """The error counters that moved, and by how much. Every case that sends packets asks."""
+    get_ctx().counters_seen = True
     return {name: after[name] - before[name] for name in after
-            if is_drop(name) and after[name] != before[name]}
+            if is_error(name) and after[name] != before[name]}
+
+
+@contextmanager
+def without_drops(*edges: Edge, **wanted: int) -> Iterator[None]:
+    """What happens inside moves no error counter of these edges, but for wanted ones of the first,
+    which move by exactly so much. Counters that are no errors are looked at where they are named.
+
+    For edges that get quiet again; counted() of api.wire is for those with a peer that talks."""
+    before = [edge.settled_counters() for edge in edges]
+    yield
+    for name, by in wanted.items():
+        edges[0].wait_counter(name, before[0][name] + by)
+    for i, (edge, was) in enumerate(zip(edges, before, strict=True)):
+        now = edge.settled_counters()
+        got = moved(was, now)
+        if i == 0:
+            got |= {name: now[name] - was[name] for name in wanted}
+        expected = wanted if i == 0 else {}
+        if got != expected:
+            raise TestCaseVerifyError(
+                f"counters of {edge.name}: wanted {expected or 'no drops'}, got {got or 'none'}")

@@ -68,6 +68,9 @@ class WirePeer(Peer):
         """Give the namespace its address, open the data socket."""
         session = self._node.session
         session.ip("addr", "add", self.port.config.address, "dev", self.port.netdev)
+        # The kernel would ask again whenever it likes, and the edge answer: noise.
+        session.ip("neigh", "replace", self._edge.ip, "lladdr", self._edge.mac, "dev",
+                   self.port.netdev, "nud", "permanent")
         self._helper = SocketSource(session.netns, get_ctx().suite_dir / "sockets.err")
         try:
             site, edge, address, symbol_bytes = self._args
@@ -85,7 +88,9 @@ class WirePeer(Peer):
 
     def _leave(self) -> None:
         self._helper.close()
-        self._node.session.ip("addr", "del", self.port.config.address, "dev", self.port.netdev)
+        session = self._node.session
+        session.ip("neigh", "del", self._edge.ip, "dev", self.port.netdev)
+        session.ip("addr", "del", self.port.config.address, "dev", self.port.netdev)
 
     def call(self) -> Channel:
         """A new connection to the edge under test, instead of those before."""

@@ -22,6 +22,7 @@ class Context:
     shm_dir: Path
     suite: str = ""
     case: str = ""
+    counters_seen: bool = False  # the case compared drop counters
 
     @property
     def suite_dir(self) -> Path:

@@ -18,7 +18,12 @@ from framework.logger import get_logger, set_up_logging
 from framework.settings import Settings
 from framework.test_result import Result, TestRunResult
 from framework.test_suite import SuiteSpec, select
-from framework.testbed_model.capability import session_info, shared_memory_dir, testbed_why_not
+from framework.testbed_model.capability import (
+    build_info,
+    session_info,
+    shared_memory_dir,
+    testbed_why_not,
+)
 from framework.testbed_model.netns_session import remove_stale
 from framework.workers import Workers
 
@@ -110,6 +115,7 @@ class Runner:
             return
         remove_stale(shared_memory_dir())
         self._result.sut_session_info = session_info()
+        self._result.dpdk_build_info = build_info(self._settings.build_dir / "bin/strait-edge")
         spread = [s for s in specs if not s.cls.is_blocking and not s.cls.is_alone]
         count = max(1, min(self._settings.jobs, len(spread)))
         with Workers(count, self._settings, self._config, self._seed) as workers:

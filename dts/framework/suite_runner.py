@@ -13,7 +13,7 @@ import traceback
 
 from framework.config import Configuration, fill
 from framework.context import get_ctx
-from framework.exception import SkippedTestException, TestCaseVerifyError
+from framework.exception import InternalError, SkippedTestException, TestCaseVerifyError
 from framework.logger import file_handler, get_logger
 from framework.settings import Settings
 from framework.test_result import Result, TestRunResult
@@ -118,6 +118,14 @@ class SuiteRunner:
             self._result.add_error(error)
         return result in (Result.PASS, Result.SKIP)
 
+    @staticmethod
+    def _verify_counters_seen(suite: TestSuite, case: str) -> None:
+        """What was said about packets was said about counters too."""
+        on_the_wire = getattr(suite, "_dts_topology", LinkTopology.ONE_LINK)
+        if on_the_wire is not LinkTopology.NO_LINK and not get_ctx().counters_seen \
+                and not hasattr(getattr(suite, case), "_dts_no_packets"):
+            raise InternalError(f"{case} sends packets and compares no counters")
+
     def _attempt(self, suite: TestSuite, suite_name: str,
                  case: str) -> tuple[Result, Exception | None]:
         get_ctx().case = case
@@ -126,7 +134,9 @@ class SuiteRunner:
         why: Exception | None = None
         try:
             suite.set_up_test_case()
+            get_ctx().counters_seen = False
             getattr(suite, case)()
+            self._verify_counters_seen(suite, case)
         except SkippedTestException as error:
             result, why = Result.SKIP, error
         except TestCaseVerifyError as error:

@@ -33,6 +33,7 @@ class TestRunResult:
     """Everything that goes into results.json."""
 
     sut_session_info: dict[str, str] = field(default_factory=dict)
+    dpdk_build_info: dict[str, str] = field(default_factory=dict)
     ports: list[dict[str, Any]] = field(default_factory=list)
     test_suites: dict[str, dict[str, CaseResult]] = field(default_factory=dict)
     errors: list[tuple[str, int]] = field(default_factory=list)  # text, severity
@@ -77,6 +78,7 @@ class TestRunResult:
         """The value of results.json."""
         return {
             "sut_session_info": self.sut_session_info,
+            "dpdk_build_info": self.dpdk_build_info,
             "ports": self.ports,
             "test_suites": {
                 suite: {name: {"result": case.result.name}

@@ -45,6 +45,13 @@ def long_test(method: Method) -> Method:
     return _mark(method, TestCaseType.LONG)
 
 
+def no_packets(method: Method) -> Method:
+    """A case in which nobody sends an edge a packet, so that no counter has anything to say. All
+    others must compare counters, or are an error."""
+    setattr(method, "_dts_no_packets", True)  # noqa: B010
+    return method
+
+
 @dataclass
 class BaseConfig:
     """What tests_config.yaml may set for a suite; suites derive a `Config` from it."""

@@ -19,7 +19,7 @@ from api.transfer import SYMBOL_BYTES, Batch, move, put_objects
 from api.tshark import Packet, dissect
 from framework.context import get_ctx
 from framework.settings import ROOT_DIR
-from framework.test_suite import TestSuite, func_test
+from framework.test_suite import TestSuite, func_test, no_packets
 
 HEADER = ["strait.version", "strait.type", "strait.queue", "strait.flags", "strait.esi",
           "strait.session", "strait.number", "strait.generation", "strait.transfer",
@@ -79,6 +79,7 @@ class TestDissector(TestSuite):
     def _opened(self, *fields: str, where: str = "strait") -> list[Packet]:
         return dissect(self._capture, ["strait.type", "strait.opened", *fields], where, self._keys)
 
+    @no_packets
     @func_test
     def clear_header(self) -> None:
         """Header fields without keys.
@@ -97,6 +98,7 @@ class TestDissector(TestSuite):
             got = [(packet[name] or [""])[0] for name in HEADER]
             verify(got == header_of(payload), f"{got}, but the packet has {header_of(payload)}")
 
+    @no_packets
     @func_test
     def without_keys_nothing_opens(self) -> None:
         """No keys, no inside.
@@ -110,6 +112,7 @@ class TestDissector(TestSuite):
                                           "strait.auth"])
         verify(not any(any(p.values()) for p in packets), "something was opened without keys")
 
+    @no_packets
     @func_test
     def packets_open_with_the_key_log(self) -> None:
         """All packets of the session open, both directions.
@@ -126,6 +129,7 @@ class TestDissector(TestSuite):
                "a type is missing")
         verify(len({p["ip.src"][0] for p in packets}) == 2, "only one direction was seen")
 
+    @no_packets
     @func_test
     def frames_of_a_transfer(self) -> None:
         """Control frames say what the transfer was.
@@ -159,6 +163,7 @@ class TestDissector(TestSuite):
         verify({"1", "2", "3", "7", "10", "11", "12", "13"} <= kinds, f"frames seen: {kinds}")
         verify(not self._opened(where="strait.malformed"), "malformed frames")
 
+    @no_packets
     @func_test
     def object_acks(self) -> None:
         """OBJECT in the middle of a transfer is answered by OBJECT_ACK. (CLOSE answers the last.)
@@ -177,6 +182,7 @@ class TestDissector(TestSuite):
         verify(0 < positions[0] < LARGE_OBJECTS and positions[-1] <= LARGE_OBJECTS,
                f"positions {positions} of {LARGE_OBJECTS} objects")
 
+    @no_packets
     @func_test
     def symbols_are_the_object(self) -> None:
         """What opens is the bytes that were sent.
@@ -200,6 +206,7 @@ class TestDissector(TestSuite):
                for i in range(OBJECTS)]
         verify(got == wanted, "the opened bytes are not the objects")
 
+    @no_packets
     @func_test
     def wrong_keys_are_told(self) -> None:
         """Other keys open nothing and are told.
@@ -230,6 +237,7 @@ class TestDissector(TestSuite):
         packets = dissect(self._capture, ["strait.opened", "strait.auth"], "strait", path)
         verify(len(packets) > 0 and not any(any(p.values()) for p in packets), "rubbish opened")
 
+    @no_packets
     @func_test
     def vectors_open(self) -> None:
         """The dissector's ciphers against the test vectors, generations above 0 among them.
@@ -263,6 +271,7 @@ class TestDissector(TestSuite):
             verify(got["strait.symbol"] == [vector["plaintext"]],
                    f"{vector['what']}: opened to other bytes")
 
+    @no_packets
     @func_test
     def short_and_unknown_packets(self) -> None:
         """What is no packet of this version is said to be none.
@@ -291,6 +300,7 @@ class TestDissector(TestSuite):
             verify(bool(packet["strait.unknown"]) == unknown, f"byte {payload[0]:#x}: {packet}")
             verify(not packet["_ws.lua.error"], f"the dissector failed: {packet}")
 
+    @no_packets
     @func_test
     def key_log_is_private_and_announced(self) -> None:
         """The key log is not written in silence, nor for others.

@@ -164,7 +164,7 @@ class TestPacketForm(TestSuite):
             move 500 kB; ask for an echo; switch it off.
         Verify:
             As with offload off: checksums on the wire are right, objects the same, no drops, and
-            the echo is answered with right checksums.
+            the echo is answered with right checksums; icmp_echo moved by one.
         """
         ctx = get_ctx()
         links = [(node.session, port.netdev) for node in ctx.testbed.nodes.values()
@@ -174,7 +174,12 @@ class TestPacketForm(TestSuite):
                 set_offloads(session, netdev, True)
             self.form_of_every_packet()
             with Edge(self._master, ctx.sut.name) as edge:
+                before = edge.settled_counters()
                 answers = send_and_capture(edge, [echo_request(edge, b"offload")], 1)
+                after = edge.wait_counter("port_icmp_echo", before["port_icmp_echo"] + 1)
+            verify(after["port_icmp_echo"] == before["port_icmp_echo"] + 1,
+                   "icmp_echo did not move by 1")
+            verify(not moved(before, after), f"drops: {moved(before, after)}")
             verify(len(answers) == 1, "no echo reply")
             reply = Ether(answers[0].data)
             given = reply[ICMP].chksum

@@ -198,12 +198,15 @@ class TestRekeyDuringCut(TestSuite):
             Open a session; on a new connection say HELLO with resume_session of an id that was
             never chosen.
         Verify:
-            The answer is a session of its own, not `resumed`.
+            The answer is a session of its own, not `resumed`; no drop counter moves.
         """
         before = self._peer.hellos[-1]
         self._peer.counter += 1
-        answer = self._peer.say_hello(self._peer.call(), session=77,
-                                      resume_session=self._session.own_id ^ 1)
+        with counted(self._edge, self._peer, "resume of nothing"):
+            answer = self._peer.say_hello(self._peer.call(), session=77,
+                                          resume_session=self._session.own_id ^ 1)
+            # The edge ended the session of before, whose peer must not go on with it.
+            self._session.auto = False
         verify(not answer.resumed, "resumed what never was")
         verify(answer.session not in (0, before.session), "no session of its own")
 

@@ -156,10 +156,16 @@ class TestSmokeTests(TestSuite):
         Steps:
             End the edge with SIGTERM. Start it again.
         Verify:
-            Its status is 0, and the second one answers ARP.
+            Its status is 0, and the second one answers ARP; arp_replies moved by one, no drop
+            counter did.
         """
         status = self._edge.stop()
         verify(status == 0, f"status {status}")
         self._edge.__enter__()
+        before = self._edge.settled_counters()
         answers = send_and_capture(self._edge, [arp_request(self._edge)], 1)
         verify(len(answers) == 1, "no ARP reply after a restart")
+        after = self._edge.wait_counter("port_arp_replies", before["port_arp_replies"] + 1)
+        verify(after["port_arp_replies"] == before["port_arp_replies"] + 1,
+               "arp_replies did not move by 1")
+        verify(not moved(before, after), f"drops: {moved(before, after)}")

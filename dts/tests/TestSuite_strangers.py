@@ -59,8 +59,9 @@ class TestStrangers(TestSuite):
     def _arrives(self, session: Session) -> None:
         self._names += 1
         item = Item(b"stranger-%d" % self._names, random.randbytes(20000))
-        statuses = self._peer.send(session, [item])
-        verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
+        with counted(self._edge, self._peer, "an object after all"):
+            statuses = self._peer.send(session, [item])
+            verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
         verify(get_object(self._edge, item.key) == item.data, "the object differs")
 
     @func_test
@@ -178,17 +179,18 @@ class TestStrangers(TestSuite):
         Verify:
             Nothing comes for 100 ms: the edge waits for the initiator's CHALLENGE, or an RTO,
             150 ms here. Then a few control packets come, none longer than 64 bytes and no more
-            than 40.
+            than 40. No drop counter moves.
         """
-        session = self._peer.open(prove=False)
-        early: list[bytes] = []
-        self._peer.disturb = self._hear(early, keep=False)
-        end = time.monotonic() + 0.1
-        while time.monotonic() < end and not early:
-            self._peer.rest(0.01)
-        soon = time.monotonic() < end
-        verify(not (early and soon), "a CHALLENGE before the initiator's")
-        heard = early + self._listen(2)
+        with counted(self._edge, self._peer, "silent initiator"):
+            session = self._peer.open(prove=False)
+            early: list[bytes] = []
+            self._peer.disturb = self._hear(early, keep=False)
+            end = time.monotonic() + 0.1
+            while time.monotonic() < end and not early:
+                self._peer.rest(0.01)
+            soon = time.monotonic() < end
+            verify(not (early and soon), "a CHALLENGE before the initiator's")
+            heard = early + self._listen(2)
         self._verify_little(heard, "silent initiator")
         session.auto = True
         verify(self._peer.until(lambda: session.validated, 2), "no RESPONSE afterwards")
@@ -203,7 +205,7 @@ class TestStrangers(TestSuite):
             path for 2 s; then it does.
         Verify:
             A few control packets come at first, none with OPEN, data or longer than 64 bytes, no
-            more than 40; then the order is done.
+            more than 40; then the order is done. No drop counter moves.
         """
         self._names += 1
         key = f"stranger-order-{self._names}"
@@ -219,13 +221,14 @@ class TestStrangers(TestSuite):
         self._peer.sessions.clear()
         self._peer.drop_callers()
         self._peer.be_known()
-        order = self._peer.order([key])
-        came = self._peer.until(lambda: len(self._peer.accepted) > sessions, 5)
-        verify(came, "no session")
-        self._verify_little(self._listen(2), "silent responder")
-        self._peer.accepted[-1].auto = True
-        state = self._peer.wait_order(order)
-        verify(state == "done", f"the order is {state}")
+        with counted(self._edge, self._peer, "silent responder"):
+            order = self._peer.order([key])
+            came = self._peer.until(lambda: len(self._peer.accepted) > sessions, 5)
+            verify(came, "no session")
+            self._verify_little(self._listen(2), "silent responder")
+            self._peer.accepted[-1].auto = True
+            state = self._peer.wait_order(order)
+            verify(state == "done", f"the order is {state}")
         verify(data in self._peer.store.values(), "the object differs")
 
     def _refused(self, channel: Channel, what: str, **changes: object) -> str:
@@ -251,16 +254,20 @@ class TestStrangers(TestSuite):
             Say HELLO with the certificates of an operator, of the master, and of the edge under
             test itself, as the peer.
         Verify:
-            Each is answered by an Error or TLS is closed; none gets a session.
+            Each is answered by an Error or TLS is closed; none gets a session: the edge sends
+            nothing and no drop counter moves.
         """
-        for name in ("operator", "master", f"{self._edge.site}1"):
-            try:
-                channel = self._peer.call_as(name)
-            except OSError as error:
-                # It may close as soon as it has seen the certificate.
-                verify("closed TLS" in str(error), f"{name}: {error}")
-                continue
-            self._refused(channel, name)
+        before = self._sent()
+        with counted(self._edge, self._peer, "other roles"):
+            for name in ("operator", "master", f"{self._edge.site}1"):
+                try:
+                    channel = self._peer.call_as(name)
+                except OSError as error:
+                    # It may close as soon as it has seen the certificate.
+                    verify("closed TLS" in str(error), f"{name}: {error}")
+                    continue
+                self._refused(channel, name)
+        verify(self._sent() == before, f"{self._sent() - before} packets were sent")
 
     @func_test
     def hello_that_cannot_be(self) -> None:
@@ -269,7 +276,8 @@ class TestStrangers(TestSuite):
         Steps:
             Say HELLO with each field out of its limits, one at a time.
         Verify:
-            Each is answered by an Error; none gets a session; a right one does.
+            Each is answered by an Error; none gets a session: the edge sends nothing and no drop
+            counter moves; a right one does.
         """
         wrong: list[dict[str, object]] = [
             {"version": 0}, {"version": 2}, {"site": self._edge.site}, {"edge": "nobody"},
@@ -277,8 +285,11 @@ class TestStrangers(TestSuite):
             {"symbol_bytes": 0}, {"symbol_bytes": 511}, {"symbol_bytes": 8933},
             {"address": "0.0.0.0"}, {"ports": []}, {"ports": [0]}, {"ports": [65536]},
             {"credit": []}, {"credit": [(1, 1)] * 2}]
-        for changes in wrong:
-            self._refused(self._peer.call(), str(changes), **changes)
+        before = self._sent()
+        with counted(self._edge, self._peer, "wrong HELLO"):
+            for changes in wrong:
+                self._refused(self._peer.call(), str(changes), **changes)
+        verify(self._sent() == before, f"{self._sent() - before} packets were sent")
         self._arrives(self._peer.open())
 
     @func_test
@@ -344,16 +355,21 @@ class TestStrangers(TestSuite):
             Send a length beyond all limits, protobuf that is none, an empty HELLO, a message of an
             unknown type; send bytes that are no TLS.
         Verify:
-            No session, no crash: a right HELLO is accepted afterwards.
+            No session, no crash: the edge sends nothing and no drop counter moves; a right HELLO
+            is accepted afterwards.
         """
         huge = (1 << 31).to_bytes(4, "big") + MsgType.SESSION_HELLO.to_bytes(2, "big") + bytes(2)
         broken = (4).to_bytes(4, "big") + MsgType.SESSION_HELLO.to_bytes(2, "big") + bytes(2)
-        for noise in (huge, broken + b"\xff" * 4, bytes(4) + broken[4:], bytes(4) + b"\x03\xe7\0\0",
-                      random.randbytes(1000)):
-            channel = self._peer.call()
-            channel.send_raw(noise)
-            self._peer.until(lambda channel=channel: channel.closed,  # type: ignore[misc]
-                             0.2)
-        for noise in (b"GET / HTTP/1.1\r\n\r\n", random.randbytes(500), b"\x16\x03\x01\xff\xff"):
-            self._peer.send_plain(EDGE_PORT, noise)
+        before = self._sent()
+        with counted(self._edge, self._peer, "noise"):
+            for noise in (huge, broken + b"\xff" * 4, bytes(4) + broken[4:],
+                          bytes(4) + b"\x03\xe7\0\0", random.randbytes(1000)):
+                channel = self._peer.call()
+                channel.send_raw(noise)
+                self._peer.until(lambda channel=channel: channel.closed,  # type: ignore[misc]
+                                 0.2)
+            for noise in (b"GET / HTTP/1.1\r\n\r\n", random.randbytes(500),
+                          b"\x16\x03\x01\xff\xff"):
+                self._peer.send_plain(EDGE_PORT, noise)
+        verify(self._sent() == before, f"{self._sent() - before} packets were sent")
         self._arrives(self._peer.open())

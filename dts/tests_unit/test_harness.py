@@ -8,17 +8,23 @@ import io
 import json
 import os
 import pickle
+import random
+import re
 import tempfile
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
+from api import strait
 from api.capabilities import Capability, LinkTopology, requires, requires_link_topology
-from api.strait import is_drop, merge, moved
+from api.strait import is_error, merge, moved
+from api.test import skip, verify
 from api.timing import bucket_levels, longest_gap, most_in_window, rate_bps
 from api.transfer import parse_rate
 from framework.config import fill, load_configuration, parse_link
+from framework.context import Context, set_ctx
 from framework.exception import (
     ApplianceError,
     BlockingTestSuiteError,
@@ -26,14 +32,17 @@ from framework.exception import (
     SkippedTestException,
     TestCaseVerifyError,
 )
-from framework.settings import DTS_DIR, parse_settings
+from framework.settings import DTS_DIR, ROOT_DIR, parse_settings
+from framework.suite_runner import SuiteRunner
 from framework.test_result import Result, TestRunResult
 from framework.test_suite import (
     BaseConfig,
+    SuiteSpec,
     TestSuite,
     cases_of,
     func_test,
     long_test,
+    no_packets,
     perf_test,
     select,
 )
@@ -58,6 +67,19 @@ def load(nodes: str = "", test_run: str = "", tests: str = "") -> Any:
             paths.append(Path(name) / file)
             paths[-1].write_text(text, "utf-8")
         return load_configuration(*paths)
+
+
+@contextlib.contextmanager
+def context(re_run: int = 0) -> Iterator[Context]:
+    """A run without a testbed."""
+    with tempfile.TemporaryDirectory() as name:
+        settings = parse_settings(["--output-dir", name, "--re-run", str(re_run)])
+        ctx = Context(settings, load(), mock.Mock(), mock.Mock(), Path(name))
+        set_ctx(ctx)
+        try:
+            yield ctx
+        finally:
+            set_ctx(None)
 
 
 def conventions() -> Any:
@@ -158,8 +180,8 @@ class TestResults(unittest.TestCase):
             result.write(Path(name))
             value = json.loads((Path(name) / "results.json").read_text("utf-8"))
             summary = (Path(name) / "results_summary.txt").read_text("utf-8")
-        self.assertEqual(list(value), ["sut_session_info", "ports", "test_suites",
-                                       "execution_errors", "summary"])
+        self.assertEqual(list(value), ["sut_session_info", "dpdk_build_info", "ports",
+                                       "test_suites", "execution_errors", "summary"])
         self.assertEqual(value["test_suites"]["smoke"]["second"],
                          {"result": "FAIL", "reason": "because"})
         self.assertEqual(value["test_suites"]["smoke"]["first"], {"result": "PASS"})
@@ -211,6 +233,81 @@ class Sample(TestSuite):
     @long_test
     def four(self) -> None:
         """Long."""
+
+
+class Attempts(TestSuite):
+    """Cases: silent, speaks, offline, flaky, fails, skips."""
+
+    numbers: ClassVar[list[float]] = []
+
+    @func_test
+    def silent(self) -> None:
+        """Looks at no counter."""
+
+    @func_test
+    def speaks(self) -> None:
+        """Looks at counters."""
+        moved({}, {})
+
+    @no_packets
+    @func_test
+    def offline(self) -> None:
+        """Has none to look at."""
+
+    @func_test
+    def flaky(self) -> None:
+        """Passes the third time."""
+        self.numbers.append(random.random())
+        verify(len(self.numbers) == 3, "not yet")
+        moved({}, {})
+
+    @func_test
+    def fails(self) -> None:
+        """Always."""
+        self.numbers.append(random.random())
+        verify(False, "never")
+
+    @func_test
+    def skips(self) -> None:
+        """Says why."""
+        skip("no hardware")
+
+
+class TestSuiteRunner(unittest.TestCase):
+    """What becomes of a case."""
+
+    def _run(self, *cases: str, re_run: int = 0) -> tuple[dict[str, tuple[str, str]], int]:
+        Attempts.numbers.clear()
+        with context(re_run) as ctx:
+            runner = SuiteRunner(ctx.settings, ctx.config, 1)
+            with mock.patch("framework.test_suite.load_suite", lambda name: Attempts):
+                result = runner.run(SuiteSpec("attempts", list(cases)))
+        return ({case: (got.result.name, got.reason)
+                 for case, got in result.test_suites["attempts"].items()}, result.exit_code())
+
+    def test_whoever_sends_packets_compares_counters(self) -> None:
+        """Or says that there are none; otherwise it is an error of the harness."""
+        got, code = self._run("speaks", "offline", "silent")
+        self.assertEqual([got[case][0] for case in ("speaks", "offline", "silent")],
+                         ["PASS", "PASS", "ERROR"])
+        self.assertIn("compares no counters", got["silent"][1])
+        self.assertEqual(code, 5)
+
+    def test_re_run_is_with_the_same_numbers(self) -> None:
+        """Up to N times, and the last result counts."""
+        for re_run, result, code in ((0, "FAIL", 20), (1, "FAIL", 20), (2, "PASS", 0),
+                                     (9, "PASS", 0)):
+            got, exit_code = self._run("flaky", re_run=re_run)
+            self.assertEqual((got["flaky"][0], exit_code), (result, code), re_run)
+            self.assertEqual(len(Attempts.numbers), min(re_run, 2) + 1)
+            self.assertEqual(len(set(Attempts.numbers)), 1)
+        got, code = self._run("fails", re_run=3)
+        self.assertEqual((got["fails"], len(Attempts.numbers)), (("FAIL", "never"), 4))
+
+    def test_a_skip_has_its_reason_and_is_no_failure(self) -> None:
+        """Nor is it run again."""
+        got, code = self._run("skips", re_run=3)
+        self.assertEqual((got["skips"], code), (("SKIP", "no hardware"), 0))
 
 
 class TestSelection(unittest.TestCase):
@@ -265,12 +362,26 @@ class TestApi(unittest.TestCase):
                          {"a": {"b": 3, "c": 2}, "d": [2], "e": 4})
         self.assertEqual(base, {"a": {"b": 1, "c": 2}, "d": [1]})
 
-    def test_only_drop_counters_count_as_moved(self) -> None:
-        """Packets that were received are no drops."""
+    def test_only_error_counters_count_as_moved(self) -> None:
+        """Packets that were received are no errors."""
         before = {"rx_auth": 1, "port_drop_checksum": 0, "rx_packets": 5, "device_rx_missed": 0}
         after = {"rx_auth": 3, "port_drop_checksum": 0, "rx_packets": 9, "device_rx_missed": 1}
-        self.assertEqual(moved(before, after), {"rx_auth": 2, "device_rx_missed": 1})
-        self.assertFalse(is_drop("rx_duplicate"))
+        with context() as ctx:
+            self.assertEqual(moved(before, after), {"rx_auth": 2, "device_rx_missed": 1})
+            self.assertTrue(ctx.counters_seen)
+        self.assertFalse(is_error("rx_duplicate"))
+
+    def test_every_drop_counter_of_the_edge_is_known(self) -> None:
+        """The tables of the C side have no drop that no case would notice."""
+        tables = {"include/strait/counters.h": "", "dataplane/edge/worker.h": "port_"}
+        for path, prefix in tables.items():
+            text = (ROOT_DIR / path).read_text("utf-8")
+            drops = {prefix + name for name in re.findall(r"X\((\w+), DROP,", text)}
+            self.assertGreater(len(drops), 9, path)
+            self.assertEqual({name for name in drops if not is_error(name)}, set(), path)
+        text = (ROOT_DIR / "include/strait/counters.h").read_text("utf-8")
+        names = set(re.findall(r"X\((\w+), \w+,", text))
+        self.assertEqual((strait.SESSION_DROPS | strait.OTHER_ERRORS) - names, set())
 
     def test_rates(self) -> None:
         """As in edge.yaml."""

@@ -2,6 +2,7 @@
 """What the machine can do, probed once a run. A case that needs more is skipped with the reason."""
 import importlib.util
 import os
+import re
 import shutil
 from collections.abc import Callable
 from enum import Enum
@@ -137,3 +138,12 @@ def session_info() -> dict[str, str]:
     name, kernel, machine = (release.split() + ["", "", ""])[:3]
     return {"os_name": pretty or name, "kernel_version": kernel, "machine": machine,
             "cpus": str(len(os.sched_getaffinity(0)))}
+
+
+def build_info(edge: Path) -> dict[str, str]:
+    """dpdk_build_info of results.json: which DPDK strait-edge runs on, and what compiled it."""
+    said = run(str(edge), "--version").stdout
+    version = re.search(r"DPDK (\S+?)\)", said)
+    compiler = re.search(rb"(GCC: \([^\0]+|clang version [^\0]+)", edge.read_bytes())
+    return {"dpdk_version": version[1] if version else "",
+            "compiler_version": compiler[1].decode("ascii", "replace") if compiler else ""}
