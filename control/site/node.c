@@ -8,6 +8,7 @@
 #include "control/sources/http.h"
 #include "control/sources/pool_source.h"
 #include "control/sources/publish.h"
+#include "control/sources/stream.h"
 
 #include <event2/event.h>
 #include <openssl/rand.h>
@@ -47,13 +48,14 @@ struct site_node {
 	const struct site_config *cfg;
 	struct event *tick;
 	struct http *http;
+	struct stream_hub *hub;
 	struct log *log;
 	struct index *index;
 	struct store *store;
 	struct recall *recall;
 	struct existence existence;
 	struct exist_server **servers; /* of each tenant */
-	struct follower followers[STORE_SOURCES];
+	struct follower *followers;    /* one for each source */
 	uint64_t strangers; /* events of tenants that are not configured, or without a key */
 	bool ready;
 };
@@ -358,8 +360,7 @@ static int followers_create(struct site_node *n, struct event_base *base, char *
 			.events = n->cfg->sources[i].events,
 			.admin = n->cfg->sources[i].admin,
 			.timeout_ms = ADMIN_TIMEOUT_MS,
-			.machine = { .kind = SOURCE_LISTED,
-				.period_ns = 600 * SECOND,
+			.machine = { .period_ns = 600 * SECOND,
 				.poll_ns = 10 * SECOND,
 				.status_ns = SECOND,
 				.least_ns = SECOND,
@@ -379,7 +380,8 @@ static int followers_create(struct site_node *n, struct event_base *base, char *
 				return -errno;
 			continue;
 		}
-		f->adapter = source_adapter_create(base, n->http, &cfg, &handler, f, err, err_len);
+		f->adapter = source_adapter_create(base, n->hub, n->http, &cfg, &handler, f, err,
+			err_len);
 		if (f->adapter == NULL)
 			return -errno;
 	}
@@ -401,9 +403,12 @@ struct site_node *site_node_create(struct event_base *base, const struct site_co
 	if (ret < 0)
 		goto err;
 	n->http = http_create(base);
+	n->hub = stream_hub_create(base);
+	n->followers = calloc(cfg->sources_count, sizeof(n->followers[0]));
 	n->tick = event_new(base, -1, EV_PERSIST, tick_cb, n);
 	ret = -ENOMEM;
-	if (n->http == NULL || n->tick == NULL || event_add(n->tick, &every) < 0)
+	if (n->http == NULL || n->hub == NULL || n->followers == NULL || n->tick == NULL ||
+		event_add(n->tick, &every) < 0)
 		goto err;
 	ret = followers_create(n, base, err, err_len);
 	if (ret == 0)
@@ -426,11 +431,13 @@ void site_node_destroy(struct site_node *n)
 	if (n->tick != NULL)
 		event_free(n->tick);
 	http_destroy(n->http);
-	for (unsigned int i = 0; i < STORE_SOURCES; i++) {
+	for (unsigned int i = 0; n->followers != NULL && i < n->cfg->sources_count; i++) {
 		source_adapter_destroy(n->followers[i].adapter);
 		pool_source_destroy(n->followers[i].pool);
 		publisher_destroy(n->followers[i].publisher);
 	}
+	free(n->followers);
+	stream_hub_destroy(n->hub);
 	recall_destroy(n->recall);
 	store_destroy(n->store);
 	index_destroy(n->index);
@@ -458,10 +465,9 @@ void site_node_source_view(const struct site_node *n, unsigned int i, struct sit
 	const struct follower *f = &n->followers[i];
 	struct pool_source_stats ps;
 	const struct source *s;
-	struct store_stats st;
 
-	store_stats_get(n->store, &st);
-	*out = (struct site_source_view){ .name = n->cfg->sources[i].name, .objects = st.held[i] };
+	*out = (struct site_source_view){ .name = n->cfg->sources[i].name,
+		.objects = store_held(n->store, i) };
 	if (f->pool != NULL) {
 		pool_source_stats_get(f->pool, &ps);
 		out->kind = "pool";

@@ -61,7 +61,7 @@ static const cyaml_schema_field_t fields[] = {
 	STRING(site, struct site_config, NEEDED),
 	STRING(secret, struct site_config, NEEDED),
 	CYAML_FIELD_SEQUENCE("sources", CYAML_FLAG_POINTER, struct site_config, sources,
-		&source_value, 1, STORE_SOURCES),
+		&source_value, 1, SITE_SOURCES_MAX),
 	CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER, struct site_config, tenants,
 		&tenant_value, 1, TENANTS_MAX),
 	CYAML_FIELD_UINT("keys", OPTIONAL, struct site_config, keys),

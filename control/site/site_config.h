@@ -33,6 +33,8 @@
  *   log_level: info
  */
 
+enum { SITE_SOURCES_MAX = 1024 };
+
 struct site_source_config {
 	char *name, *events, *admin;   /* a Mooncake master */
 	char *pool, *tenant, *publish; /* an embedded pool */

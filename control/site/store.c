@@ -2,6 +2,7 @@
 #include "control/site/store.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,11 +12,12 @@ enum {
 	KEY_MAX = 65535,
 };
 
+/* One owner is the rule; others stand behind the key, 16 bits each. */
 struct object {
 	struct object *next;
 	struct digest128 digest;
 	uint32_t size;
-	uint16_t owners, tenant, key_len;
+	uint16_t owner, others, tenant, key_len;
 	uint8_t flags, round; /* of the listing that named it last, 0: none */
 	uint8_t key[];
 };
@@ -31,6 +33,7 @@ struct store {
 	uint16_t listed_tenant;
 	uint8_t round;
 	struct store_stats stats;
+	uint64_t held[STORE_OWNERS];
 };
 
 struct store *store_create(const struct store_config *cfg)
@@ -115,34 +118,77 @@ static int publish(struct store *s, const struct object *x, uint8_t op, uint8_t 
 
 static size_t object_bytes(const struct object *x)
 {
-	return sizeof(*x) + x->key_len;
+	return offsetof(struct object, key) + x->key_len + x->others * sizeof(uint16_t);
+}
+
+static uint16_t other_get(const struct object *x, uint32_t i)
+{
+	uint16_t v;
+
+	memcpy(&v, x->key + x->key_len + i * sizeof(v), sizeof(v));
+	return v;
+}
+
+static void other_set(struct object *x, uint32_t i, uint16_t v)
+{
+	memcpy(x->key + x->key_len + i * sizeof(v), &v, sizeof(v));
+}
+
+/* Place among the others, -1: the first one, -2: not an owner. */
+static int owner_find(const struct object *x, uint32_t source)
+{
+	if (x->owner == source)
+		return -1;
+	for (uint32_t i = 0; i < x->others; i++)
+		if (other_get(x, i) == source)
+			return (int)i;
+	return -2;
+}
+
+static int owner_add(struct store *s, struct object **p, uint32_t source)
+{
+	struct object *x = *p;
+
+	if (owner_find(x, source) != -2)
+		return 0;
+	if (s->stats.bytes + sizeof(uint16_t) <= s->cfg.max_bytes)
+		x = realloc(x, object_bytes(x) + sizeof(uint16_t));
+	else
+		x = NULL;
+	if (x == NULL) {
+		s->stats.refused++;
+		return -ENOSPC;
+	}
+	other_set(x, x->others++, (uint16_t)source);
+	*p = x;
+	s->stats.bytes += sizeof(uint16_t);
+	s->held[source]++;
+	return 0;
 }
 
 static int add(struct store *s, uint32_t source, const struct store_key *k, struct digest128 d,
 	uint8_t flags, uint64_t now_ns)
 {
+	size_t bytes = offsetof(struct object, key) + k->len;
 	struct object **p = find(s, d), *x = *p;
-	uint16_t bit = (uint16_t)(1u << source);
 	int ret;
 
-	if (x != NULL) {
-		s->stats.held[source] += (x->owners & bit) == 0;
-		x->owners |= bit;
-		return 0;
-	}
-	x = s->stats.bytes + sizeof(*x) + k->len > s->cfg.max_bytes ? NULL
-								    : malloc(sizeof(*x) + k->len);
+	if (x != NULL)
+		return owner_add(s, p, source);
+	x = s->stats.bytes + bytes > s->cfg.max_bytes ? NULL : malloc(bytes);
 	if (x == NULL) {
 		s->stats.refused++;
 		return -ENOSPC;
 	}
-	*x = (struct object){ .next = *p,
-		.digest = d,
-		.size = k->size <= LOG_SIZE_MAX ? (uint32_t)k->size : LOG_SIZE_UNKNOWN,
-		.owners = bit,
-		.tenant = k->tenant,
-		.key_len = (uint16_t)k->len,
-		.flags = flags };
+	x->next = *p;
+	x->digest = d;
+	x->size = k->size <= LOG_SIZE_MAX ? (uint32_t)k->size : LOG_SIZE_UNKNOWN;
+	x->owner = (uint16_t)source;
+	x->others = 0;
+	x->tenant = k->tenant;
+	x->key_len = (uint16_t)k->len;
+	x->flags = flags;
+	x->round = 0;
 	memcpy(x->key, k->data, k->len);
 	ret = publish(s, x, LOG_STORED, flags, now_ns);
 	if (ret < 0) {
@@ -152,8 +198,8 @@ static int add(struct store *s, uint32_t source, const struct store_key *k, stru
 	}
 	*p = x;
 	s->stats.objects++;
-	s->stats.bytes += object_bytes(x);
-	s->stats.held[source]++;
+	s->stats.bytes += bytes;
+	s->held[source]++;
 	return 1;
 }
 
@@ -161,16 +207,23 @@ static int add(struct store *s, uint32_t source, const struct store_key *k, stru
 static int drop(struct store *s, uint32_t source, struct object **p, uint8_t flags, uint64_t now_ns)
 {
 	struct object *x = *p;
-	uint16_t bit = (uint16_t)(1u << source);
+	int at = owner_find(x, source);
 
-	if ((x->owners & bit) == 0)
+	if (at == -2)
 		return 0;
-	if (x->owners == bit && publish(s, x, LOG_REMOVED, flags, now_ns) < 0)
+	if (x->others == 0 && publish(s, x, LOG_REMOVED, flags, now_ns) < 0)
 		return -ENOMEM;
-	x->owners &= (uint16_t)~bit;
-	s->stats.held[source]--;
-	if (x->owners != 0)
+	s->held[source]--;
+	if (x->others > 0) { /* the last one takes its place; the memory stays */
+		uint16_t last = other_get(x, --x->others);
+
+		if (at == -1)
+			x->owner = last;
+		else if ((uint32_t)at < x->others)
+			other_set(x, (uint32_t)at, last);
+		s->stats.bytes -= sizeof(uint16_t);
 		return 0;
+	}
 	*p = x->next;
 	s->stats.objects--;
 	s->stats.bytes -= object_bytes(x);
@@ -181,7 +234,7 @@ static int drop(struct store *s, uint32_t source, struct object **p, uint8_t fla
 static int digest_get(struct store *s, uint32_t source, const struct store_key *k,
 	struct digest128 *out)
 {
-	if (source >= STORE_SOURCES || k->len == 0 || k->len > KEY_MAX)
+	if (source >= STORE_OWNERS || k->len == 0 || k->len > KEY_MAX)
 		return -EINVAL;
 	if (s->cfg.ignore != NULL && s->cfg.ignore(k->data, k->len)) {
 		s->stats.ignored++;
@@ -227,7 +280,7 @@ int store_gone(struct store *s, uint32_t source, struct digest128 d, uint8_t fla
 {
 	struct object **p = find(s, d);
 
-	if (source >= STORE_SOURCES)
+	if (source >= STORE_OWNERS)
 		return -EINVAL;
 	touch(s, source, d);
 	return *p == NULL ? 0 : drop(s, source, p, flags, now_ns);
@@ -246,7 +299,7 @@ static int64_t sweep(struct store *s, uint32_t source, bool all, uint64_t now_ns
 			bool named = x->tenant != s->listed_tenant || x->round == s->round ||
 				touched_has(&s->touched, x->digest);
 
-			if ((x->owners >> source & 1) != 0 && (all || !named)) {
+			if ((all || !named) && owner_find(x, source) != -2) {
 				n++;
 				if (drop(s, source, p, 0, now_ns) == 1)
 					continue;
@@ -259,13 +312,13 @@ static int64_t sweep(struct store *s, uint32_t source, bool all, uint64_t now_ns
 
 void store_clear(struct store *s, uint32_t source, uint64_t now_ns)
 {
-	if (source < STORE_SOURCES)
+	if (source < STORE_OWNERS)
 		(void)sweep(s, source, true, now_ns);
 }
 
 int store_listing_begin(struct store *s, uint32_t source, uint16_t tenant)
 {
-	if (source >= STORE_SOURCES)
+	if (source >= STORE_OWNERS)
 		return -EINVAL;
 	if (s->listing)
 		return -EBUSY;
@@ -351,4 +404,9 @@ bool store_key_of(const struct store *s, struct digest128 d, struct store_key *o
 void store_stats_get(const struct store *s, struct store_stats *out)
 {
 	*out = s->stats;
+}
+
+uint64_t store_held(const struct store *s, uint32_t source)
+{
+	return source < STORE_OWNERS ? s->held[source] : 0;
 }

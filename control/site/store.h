@@ -7,7 +7,7 @@
 
 /*
  * What a site holds, by the word of its sources: the key strings behind the digests, and which
- * sources have each object. The site's index, log and sums follow from it: an object appears with
+ * sources (owners, by number) have each object, any number of them. The site's index, log and sums follow from it: an object appears with
  * its first owner and goes with its last one, and only those two are events of the log.
  *
  * A source's listing is merged while its events go on: keys that events named since it began are
@@ -18,7 +18,7 @@
  */
 
 enum {
-	STORE_SOURCES = 16,
+	STORE_OWNERS = 4096,         /* a source may be several, one for each medium */
 	STORE_TOUCHED_MAX = 1 << 22, /* keys named by events during a listing */
 };
 
@@ -36,7 +36,6 @@ struct store_stats {
 	uint64_t objects, bytes;
 	uint64_t refused; /* for want of memory: the view is not complete */
 	uint64_t ignored;
-	uint64_t held[STORE_SOURCES]; /* objects of each source */
 };
 
 struct store_key {
@@ -82,3 +81,5 @@ bool store_has(const struct store *s, struct digest128 d);
 /** What is behind a digest; the key is valid until the object goes. false: not here. */
 bool store_key_of(const struct store *s, struct digest128 d, struct store_key *out);
 void store_stats_get(const struct store *s, struct store_stats *out);
+/** Objects of one source. */
+uint64_t store_held(const struct store *s, uint32_t source);

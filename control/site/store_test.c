@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-enum { KEYS = 500, SOURCES = 3 };
+enum { KEYS = 500, SOURCES = 5 };
 
 static const struct digest_key secret = { { 9 } };
 
@@ -22,6 +22,9 @@ struct fixture {
 	char text[KEYS][16];
 	uint64_t seed;
 };
+
+/* Numbers of the sources of the random test. */
+static const uint32_t number[SOURCES] = { 0, 1, 15, 700, STORE_OWNERS - 1 };
 
 static bool is_warmup(const void *key, size_t len)
 {
@@ -107,6 +110,27 @@ static void object_goes_with_its_last_owner(void **state)
 	assert_int_equal(store_sums(f->store)->total.count, 0);
 }
 
+static void object_may_have_any_number_of_owners(void **state)
+{
+	struct fixture *f = *state;
+	struct store_stats st;
+
+	for (uint32_t o = 0; o < STORE_OWNERS; o++)
+		assert_int_equal(stored(f, o, 1), o == 0);
+	for (uint32_t o = 0; o < STORE_OWNERS; o += 2)
+		assert_int_equal(removed(f, o, 1), 0);
+	assert_int_equal(store_held(f->store, 4), 0);
+	assert_int_equal(store_held(f->store, 5), 1);
+	for (uint32_t o = 1; o < STORE_OWNERS; o += 2) {
+		assert_true(is_there(f, 1));
+		assert_int_equal(removed(f, o, 1), o == STORE_OWNERS - 1);
+	}
+	assert_int_equal(stored(f, STORE_OWNERS, 1), -EINVAL);
+	store_stats_get(f->store, &st);
+	assert_int_equal(st.objects + st.bytes, 0);
+	assert_int_equal(log_next(f->log), 3);
+}
+
 static void listing_adds_takes_away_and_leaves_what_events_named(void **state)
 {
 	struct fixture *f = *state;
@@ -173,10 +197,10 @@ static void warmup_keys_are_left_out_and_memory_is_bounded(void **state)
 	store_stats_get(f->store, &st);
 	assert_int_equal(st.ignored, 1);
 	assert_true(st.bytes <= 1 << 20 && st.objects > 10000);
-	assert_int_equal(st.held[0], st.objects);
+	assert_int_equal(store_held(f->store, 0), st.objects);
 	store_clear(f->store, 0, 1);
 	store_stats_get(f->store, &st);
-	assert_int_equal(st.objects + st.bytes + st.held[0], 0);
+	assert_int_equal(st.objects + st.bytes + store_held(f->store, 0), 0);
 	assert_int_equal(store_sums(f->store)->total.count, 0);
 }
 
@@ -203,7 +227,8 @@ static void check(struct fixture *f, bool has[SOURCES][KEYS])
 	struct log_record r;
 
 	for (uint32_t n = 0; n < KEYS; n++)
-		assert_int_equal(is_there(f, n), has[0][n] || has[1][n] || has[2][n]);
+		assert_int_equal(is_there(f, n),
+			has[0][n] || has[1][n] || has[2][n] || has[3][n] || has[4][n]);
 	for (uint32_t b = 0; b < DIGEST_BUCKETS; b++)
 		store_list(f->store, b, count, &whole);
 	assert_true(sum_equal(&whole, &store_sums(f->store)->total));
@@ -231,7 +256,7 @@ static void views_agree_after_any_events_and_listings(void **state)
 		if (what == 0 && !going) {
 			lister = s;
 			going = true;
-			assert_int_equal(store_listing_begin(f->store, s, 0), 0);
+			assert_int_equal(store_listing_begin(f->store, number[s], 0), 0);
 			memset(touched, 0, sizeof(touched));
 			for (uint32_t k = 0; k < KEYS; k++) /* some were lost or missed */
 				listing[k] = draw(f, 10) == 0 ? draw(f, 2) : has[s][k];
@@ -247,11 +272,11 @@ static void views_agree_after_any_events_and_listings(void **state)
 					has[lister][k] = listing[k];
 			going = false;
 		} else if (what == 2 && draw(f, 10) == 0 && !going) {
-			store_clear(f->store, s, 1);
+			store_clear(f->store, number[s], 1);
 			memset(has[s], 0, sizeof(has[s]));
 		} else {
 			has[s][n] = draw(f, 2);
-			(void)(has[s][n] ? stored(f, s, n) : removed(f, s, n));
+			(void)(has[s][n] ? stored(f, number[s], n) : removed(f, number[s], n));
 			touched[n] |= going && s == lister;
 		}
 		if (step % 5000 == 0)
@@ -265,6 +290,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(object_goes_with_its_last_owner),
+		TEST(object_may_have_any_number_of_owners),
 		TEST(listing_adds_takes_away_and_leaves_what_events_named),
 		TEST(listing_of_one_tenant_leaves_the_others_alone),
 		TEST(failed_listing_takes_nothing_away),

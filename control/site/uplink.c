@@ -108,34 +108,41 @@ out:
 	free(list);
 }
 
+static void source_info(const struct site_source_view *v, uint64_t now_ns, Strait__SourceInfo *out)
+{
+	strait__source_info__init(out);
+	out->name = (char *)(uintptr_t)v->name;
+	out->kind = (char *)(uintptr_t)v->kind;
+	out->state = (char *)(uintptr_t)v->state;
+	out->has_age_ms = v->complete_ns > 0;
+	out->age_ms = v->complete_ns > 0 ? (now_ns - v->complete_ns) / 1000000 : 0;
+	out->has_objects = out->has_events = true;
+	out->has_gaps = out->has_listings = true;
+	out->objects = v->objects;
+	out->events = v->events;
+	out->gaps = v->gaps;
+	out->listings = v->listings;
+	out->trouble = v->trouble[0] != '\0' ? (char *)(uintptr_t)v->trouble : NULL;
+}
+
 static void send_report(struct uplink *u, uint64_t now_ns)
 {
-	Strait__SourceInfo info[STORE_SOURCES], *list[STORE_SOURCES];
-	struct site_source_view views[STORE_SOURCES];
-	Strait__SiteReport msg = STRAIT__SITE_REPORT__INIT;
 	unsigned int n = site_node_config(u->node)->sources_count;
+	Strait__SourceInfo *info = calloc(n, sizeof(*info)), **list = calloc(n, sizeof(*list));
+	struct site_source_view *views = calloc(n, sizeof(*views));
+	Strait__SiteReport msg = STRAIT__SITE_REPORT__INIT;
 	uint64_t oldest_ns = UINT64_MAX;
 	struct store_stats st;
 
+	u->report_ns = now_ns;
+	if (info == NULL || list == NULL || views == NULL)
+		goto out;
 	site_node_store_stats(u->node, &st);
 	for (unsigned int i = 0; i < n; i++) {
-		struct site_source_view *v = &views[i];
-
-		site_node_source_view(u->node, i, v);
-		strait__source_info__init(&info[i]);
-		info[i].name = (char *)v->name;
-		info[i].kind = (char *)v->kind;
-		info[i].state = (char *)v->state;
-		info[i].has_age_ms = v->complete_ns > 0;
-		info[i].age_ms = v->complete_ns > 0 ? (now_ns - v->complete_ns) / 1000000 : 0;
-		info[i].has_objects = info[i].has_events = true;
-		info[i].has_gaps = info[i].has_listings = true;
-		info[i].objects = v->objects;
-		info[i].events = v->events;
-		info[i].gaps = v->gaps;
-		info[i].listings = v->listings;
-		info[i].trouble = v->trouble[0] != '\0' ? v->trouble : NULL;
-		oldest_ns = v->complete_ns < oldest_ns ? v->complete_ns : oldest_ns;
+		site_node_source_view(u->node, i, &views[i]);
+		source_info(&views[i], now_ns, &info[i]);
+		if (views[i].complete_ns < oldest_ns)
+			oldest_ns = views[i].complete_ns;
 		list[i] = &info[i];
 	}
 	msg.ready = site_node_is_ready(u->node);
@@ -151,7 +158,10 @@ static void send_report(struct uplink *u, uint64_t now_ns)
 	msg.n_sources = n;
 	msg.sources = list;
 	(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_REPORT, &msg.base);
-	u->report_ns = now_ns;
+out:
+	free(views);
+	free(list);
+	free(info);
 }
 
 /* What was asked for here and missed: a policy may wait for that. */

@@ -5,10 +5,10 @@
 #include "control/base/log.h"
 #include "control/index/digest.h"
 #include "control/sources/http.h"
+#include "control/sources/stream.h"
 
 #include <event2/event.h>
 #include <jansson.h>
-#include <zmq.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 enum {
 	TICK_MS = 100,
-	HWM = 100000,
+	AGAIN_MS = 5,       /* while another source lists */
 	BODY_MAX = 4 << 20, /* of status and segments */
 	URL_MAX = 512,
 };
@@ -33,8 +33,8 @@ struct source_adapter {
 	const struct source_adapter_handler *handler;
 	void *ctx;
 	struct http *http;
-	void *zmq, *sub, *monitor;
-	struct event *readable, *monitored, *tick;
+	struct stream *stream;
+	struct event *tick, *again;
 	uint64_t rejected;
 	bool asking;
 	struct body status, segments;
@@ -45,14 +45,6 @@ struct source_adapter {
 	bool listing, line_skip;
 	char url[URL_MAX];
 };
-
-static bool more(void *socket)
-{
-	int yes = 0;
-	size_t len = sizeof(yes);
-
-	return zmq_getsockopt(socket, ZMQ_RCVMORE, &yes, &len) == 0 && yes;
-}
 
 static int event_cb(const struct kv_event *e, void *ctx)
 {
@@ -66,31 +58,19 @@ static int event_cb(const struct kv_event *e, void *ctx)
 	return 0;
 }
 
-static void batch_take(struct source_adapter *a, const uint8_t *seq_frame, size_t seq_len,
-	const uint8_t *payload, size_t len)
+static void on_message(const struct stream_message *m, void *ctx)
 {
 	uint64_t seq, now = clock_now_ns();
+	struct source_adapter *a = ctx;
 	struct kv_batch b;
-	int ret = kv_seq_decode(seq_frame, seq_len, &seq);
+	int ret;
 
-	if (ret < 0) {
+	if (m->frames != 3 || kv_seq_decode(m->seq, m->seq_len, &seq) < 0) {
 		a->rejected++;
 		return;
 	}
-	switch (source_batch(&a->s, seq, now)) {
-	case SOURCE_CLEAR:
-		a->handler->on_clear(a->ctx);
-		break;
-	case SOURCE_REPLAY: /* nobody to ask: as without a replay socket */
-		if (source_replayed(&a->s, UINT64_MAX, seq, now) == SOURCE_CLEAR)
-			a->handler->on_clear(a->ctx);
-		break;
-	case SOURCE_APPLY:
-		break;
-	default:
-		return;
-	}
-	ret = kv_batch_decode(payload, len, event_cb, a, &b);
+	source_batch(&a->s, seq, now);
+	ret = kv_batch_decode(m->payload, m->payload_len, event_cb, a, &b);
 	a->rejected += ret < 0 ? 1 : b.rejected;
 	if (ret < 0) { /* its events are lost */
 		source_overflow(&a->s, now);
@@ -99,71 +79,17 @@ static void batch_take(struct source_adapter *a, const uint8_t *seq_frame, size_
 	}
 }
 
-/* One message of three frames; false: none is waiting. */
-static bool message_take(struct source_adapter *a)
+static void on_connected(void *ctx)
 {
-	zmq_msg_t frame[3];
-	int n = 0;
-
-	for (int i = 0; i < 3; i++)
-		zmq_msg_init(&frame[i]);
-	if (zmq_msg_recv(&frame[0], a->sub, ZMQ_DONTWAIT) < 0)
-		return false;
-	/* All parts of a message come at once. */
-	for (n = 1; more(a->sub); n++) {
-		zmq_msg_t *f = &frame[n < 3 ? n : 0];
-
-		if (zmq_msg_recv(f, a->sub, ZMQ_DONTWAIT) < 0)
-			break;
-	}
-	if (n == 3)
-		batch_take(a, zmq_msg_data(&frame[1]), zmq_msg_size(&frame[1]),
-			zmq_msg_data(&frame[2]), zmq_msg_size(&frame[2]));
-	else
-		a->rejected++;
-	for (int i = 0; i < 3; i++)
-		zmq_msg_close(&frame[i]);
-	return true;
+	source_connected(&((struct source_adapter *)ctx)->s, clock_now_ns());
 }
 
-/* ZeroMQ's descriptor tells edges, so everything is taken, or we come back by ourselves. */
-static void readable_cb(evutil_socket_t fd, short what, void *arg)
+static void on_disconnected(void *ctx)
 {
-	struct source_adapter *a = arg;
-
-	(void)fd;
-	(void)what;
-	for (int i = 0; i < SOURCE_BATCHES; i++)
-		if (!message_take(a))
-			return;
-	event_active(a->readable, EV_READ, 0);
+	source_disconnected(&((struct source_adapter *)ctx)->s, clock_now_ns());
 }
 
-static void monitored_cb(evutil_socket_t fd, short what, void *arg)
-{
-	struct source_adapter *a = arg;
-	zmq_msg_t m;
-
-	(void)fd;
-	(void)what;
-	zmq_msg_init(&m);
-	while (zmq_msg_recv(&m, a->monitor, ZMQ_DONTWAIT) >= 0) {
-		uint16_t event = 0;
-
-		if (zmq_msg_size(&m) >= sizeof(event) && more(a->monitor))
-			memcpy(&event, zmq_msg_data(&m), sizeof(event));
-		while (more(a->monitor) && zmq_msg_recv(&m, a->monitor, ZMQ_DONTWAIT) >= 0)
-			;
-		if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-			log_info("source", "connected source=%s", a->cfg.name);
-			source_connected(&a->s, clock_now_ns());
-		} else if (event == ZMQ_EVENT_DISCONNECTED) {
-			log_warn("source", "connection lost source=%s", a->cfg.name);
-			source_disconnected(&a->s, clock_now_ns());
-		}
-	}
-	zmq_msg_close(&m);
-}
+static const struct stream_handler on_stream = { on_message, on_connected, on_disconnected };
 
 /* ---- admin port ---- */
 
@@ -287,86 +213,63 @@ static bool ask(struct source_adapter *a, const char *path, const struct http_ha
 	return http_get(a->http, a->url, a->cfg.timeout_ms, h, a) != NULL;
 }
 
-static void tick_cb(evutil_socket_t fd, short what, void *arg)
+/* Only one source lists at a time: the next one comes soon after. */
+static void list_begin(struct source_adapter *a, uint64_t now)
 {
-	struct source_adapter *a = arg;
-	uint64_t now = clock_now_ns();
-	enum source_action action;
+	struct timeval soon = { 0, AGAIN_MS * 1000 };
 
-	(void)fd;
-	(void)what;
-	event_active(a->monitored, EV_READ, 0);
-	event_active(a->readable, EV_READ, 0);
-	action = a->cfg.admin == NULL ? SOURCE_NOTHING : source_tick(&a->s, now);
+	if (a->listing)
+		return;
+	if (a->handler->on_list_begin(a->ctx) < 0) {
+		event_add(a->again, &soon);
+		return;
+	}
+	source_listing_begin(&a->s, now);
+	a->list_began_ns = now;
+	a->line_len = 0;
+	a->line_skip = false;
+	a->listing = ask(a, "/get_all_keys", &on_list);
+	if (!a->listing) {
+		(void)a->handler->on_list_end(false, a->ctx);
+		source_listing_end(&a->s, false, now, now);
+	}
+}
+
+static void act(struct source_adapter *a)
+{
+	uint64_t now = clock_now_ns();
+	enum source_action action = source_tick(&a->s, now);
+
 	if (action == SOURCE_STATUS) {
 		source_status_begin(&a->s, now);
 		if (!a->asking)
 			a->asking = ask(a, "/kv_events/status", &on_status);
 		(void)ask(a, "/get_segments_detail", &on_segments);
-	} else if (action == SOURCE_LIST && !a->listing && a->handler->on_list_begin(a->ctx) == 0) {
-		source_listing_begin(&a->s, now);
-		a->list_began_ns = now;
-		a->line_len = 0;
-		a->line_skip = false;
-		a->listing = ask(a, "/get_all_keys", &on_list);
-		if (!a->listing) {
-			(void)a->handler->on_list_end(false, a->ctx);
-			source_listing_end(&a->s, false, now, now);
-		}
+	} else if (action == SOURCE_LIST) {
+		list_begin(a, now);
 	}
 }
 
-static struct event *watch(struct event_base *base, void *socket, event_callback_fn fn, void *ctx)
+static void again_cb(evutil_socket_t fd, short what, void *arg)
 {
-	size_t len = sizeof(int);
-	struct event *ev;
-	int fd;
-
-	if (zmq_getsockopt(socket, ZMQ_FD, &fd, &len) < 0)
-		return NULL;
-	ev = event_new(base, fd, EV_READ | EV_PERSIST, fn, ctx);
-	if (ev != NULL)
-		event_add(ev, NULL);
-	return ev;
+	(void)fd;
+	(void)what;
+	act(arg);
 }
 
-static int subscribe(struct source_adapter *a)
+static void tick_cb(evutil_socket_t fd, short what, void *arg)
 {
-	const int hwm = HWM, linger = 0, reconnect_ms = 100, reconnect_max_ms = 5000;
-	const int heartbeat_ms = 5000, heartbeat_timeout_ms = 15000;
-	const int64_t max = KV_PAYLOAD_MAX;
-	const char *monitor = "inproc://monitor";
+	struct source_adapter *a = arg;
 
-	a->zmq = zmq_ctx_new();
-	if (a->zmq == NULL)
-		return -errno;
-	a->sub = zmq_socket(a->zmq, ZMQ_SUB);
-	a->monitor = zmq_socket(a->zmq, ZMQ_PAIR);
-	if (a->sub == NULL || a->monitor == NULL)
-		return -errno;
-	/* A peer that is gone without a word shows by its heartbeat. */
-	if (zmq_setsockopt(a->sub, ZMQ_RCVHWM, &hwm, sizeof(hwm)) < 0 ||
-		zmq_setsockopt(a->sub, ZMQ_LINGER, &linger, sizeof(linger)) < 0 ||
-		zmq_setsockopt(a->sub, ZMQ_MAXMSGSIZE, &max, sizeof(max)) < 0 ||
-		zmq_setsockopt(a->sub, ZMQ_RECONNECT_IVL, &reconnect_ms, sizeof(reconnect_ms)) <
-			0 ||
-		zmq_setsockopt(a->sub, ZMQ_RECONNECT_IVL_MAX, &reconnect_max_ms,
-			sizeof(reconnect_max_ms)) < 0 ||
-		zmq_setsockopt(a->sub, ZMQ_HEARTBEAT_IVL, &heartbeat_ms, sizeof(heartbeat_ms)) <
-			0 ||
-		zmq_setsockopt(a->sub, ZMQ_HEARTBEAT_TIMEOUT, &heartbeat_timeout_ms,
-			sizeof(heartbeat_timeout_ms)) < 0 ||
-		zmq_setsockopt(a->sub, ZMQ_SUBSCRIBE, "", 0) < 0 ||
-		zmq_socket_monitor(a->sub, monitor,
-			ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0 ||
-		zmq_connect(a->monitor, monitor) < 0 || zmq_connect(a->sub, a->cfg.events) < 0)
-		return -errno;
-	return 0;
+	(void)fd;
+	(void)what;
+	stream_poll(a->stream);
+	act(a);
 }
 
-struct source_adapter *source_adapter_create(struct event_base *base, struct http *http,
-	const struct source_adapter_config *cfg, const struct source_adapter_handler *handler,
-	void *ctx, char *err, size_t err_len)
+struct source_adapter *source_adapter_create(struct event_base *base, struct stream_hub *hub,
+	struct http *http, const struct source_adapter_config *cfg,
+	const struct source_adapter_handler *handler, void *ctx, char *err, size_t err_len)
 {
 	struct timeval every = { 0, TICK_MS * 1000 };
 	struct source_adapter *a = calloc(1, sizeof(*a));
@@ -379,19 +282,18 @@ struct source_adapter *source_adapter_create(struct event_base *base, struct htt
 	a->ctx = ctx;
 	a->http = http;
 	source_init(&a->s, &cfg->machine);
-	ret = subscribe(a);
-	if (ret < 0)
+	a->stream = stream_create(hub, cfg->name, cfg->events, "", &on_stream, a);
+	if (a->stream == NULL) {
+		ret = -errno;
 		goto err;
-	a->readable = watch(base, a->sub, readable_cb, a);
-	a->monitored = watch(base, a->monitor, monitored_cb, a);
+	}
 	a->tick = event_new(base, -1, EV_PERSIST, tick_cb, a);
-	ret = -ENOMEM;
-	if (a->readable == NULL || a->monitored == NULL || a->tick == NULL ||
-		event_add(a->tick, &every) < 0)
+	a->again = evtimer_new(base, again_cb, a);
+	if (a->tick == NULL || a->again == NULL || event_add(a->tick, &every) < 0)
 		goto err;
 	return a;
 err:
-	snprintf(err, err_len, "source %s at %s: %s", cfg->name, cfg->events, zmq_strerror(-ret));
+	snprintf(err, err_len, "source %s at %s: %s", cfg->name, cfg->events, strerror(-ret));
 	source_adapter_destroy(a);
 	errno = -ret;
 	return NULL;
@@ -403,16 +305,9 @@ void source_adapter_destroy(struct source_adapter *a)
 		return;
 	if (a->tick != NULL)
 		event_free(a->tick);
-	if (a->readable != NULL)
-		event_free(a->readable);
-	if (a->monitored != NULL)
-		event_free(a->monitored);
-	if (a->monitor != NULL)
-		zmq_close(a->monitor);
-	if (a->sub != NULL)
-		zmq_close(a->sub);
-	if (a->zmq != NULL)
-		zmq_ctx_term(a->zmq);
+	if (a->again != NULL)
+		event_free(a->again);
+	stream_destroy(a->stream);
 	free(a->status.data);
 	free(a->segments.data);
 	free(a);

@@ -7,24 +7,22 @@
 #include <stdbool.h>
 
 /*
- * A source of KV events on the network: subscribes over ZeroMQ, asks its admin port over HTTP, and
- * does what source.h decides. All from the thread of the event base; at most SOURCE_BATCHES batches
- * are taken in one go, so that a flood does not starve others.
+ * A Mooncake master as a source: subscribes to its events (stream.h), asks its admin port over HTTP,
+ * and does what source.h decides. All from the thread of the event base.
  *
  * /get_all_keys is one key a line. A key with a line feed in it cannot be told there and is not
  * listed right; the events name it.
  */
 
-enum { SOURCE_BATCHES = 64 };
-
 struct event_base;
 struct http;
 struct source_adapter;
+struct stream_hub;
 
 struct source_adapter_config {
 	const char *name;   /* for log lines */
 	const char *events; /* "tcp://10.0.0.5:5557" */
-	const char *admin;  /* "http://10.0.0.5:9003"; NULL for engines */
+	const char *admin;  /* "http://10.0.0.5:9003" */
 	long timeout_ms;    /* of an answer of the admin port */
 	struct source_config machine;
 };
@@ -40,10 +38,10 @@ struct source_adapter_handler {
 	int (*on_list_end)(bool ok, void *ctx);
 };
 
-/** http is shared by adapters of one base. NULL + errno, a sentence in err. */
-struct source_adapter *source_adapter_create(struct event_base *base, struct http *http,
-	const struct source_adapter_config *cfg, const struct source_adapter_handler *handler,
-	void *ctx, char *err, size_t err_len);
+/** hub and http are shared by adapters of one base. NULL + errno, a sentence in err. */
+struct source_adapter *source_adapter_create(struct event_base *base, struct stream_hub *hub,
+	struct http *http, const struct source_adapter_config *cfg,
+	const struct source_adapter_handler *handler, void *ctx, char *err, size_t err_len);
 /** After its http, whose requests it made. NULL is ignored. */
 void source_adapter_destroy(struct source_adapter *a);
 /** What is known about it. */

@@ -3,6 +3,7 @@
 
 #include "control/base/log.h"
 #include "control/sources/http.h"
+#include "control/sources/stream.h"
 
 #include <event2/buffer.h>
 #include <event2/event.h>
@@ -30,6 +31,7 @@ struct fixture {
 	struct event_base *base;
 	struct evhttp *admin;
 	struct http *http;
+	struct stream_hub *hub;
 	struct source_adapter *a;
 	void *zmq, *pub;
 	char events[64], url[64];
@@ -172,8 +174,7 @@ static int setup(void **state)
 	socklen_t len = sizeof(at);
 	struct source_adapter_config cfg = { .name = "test",
 		.timeout_ms = 5000,
-		.machine = { .kind = SOURCE_LISTED,
-			.period_ns = 600000 * MS,
+		.machine = { .period_ns = 600000 * MS,
 			.poll_ns = 200 * MS,
 			.status_ns = 200 * MS,
 			.least_ns = 100 * MS,
@@ -195,7 +196,8 @@ static int setup(void **state)
 	cfg.events = f->events;
 	cfg.admin = f->url;
 	f->http = http_create(f->base);
-	f->a = source_adapter_create(f->base, f->http, &cfg, &handler, f, err, sizeof(err));
+	f->hub = stream_hub_create(f->base);
+	f->a = source_adapter_create(f->base, f->hub, f->http, &cfg, &handler, f, err, sizeof(err));
 	assert_non_null(f->a);
 	*state = f;
 	return 0;
@@ -207,6 +209,7 @@ static int teardown(void **state)
 
 	http_destroy(f->http);
 	source_adapter_destroy(f->a);
+	stream_hub_destroy(f->hub);
 	evhttp_free(f->admin);
 	event_base_free(f->base);
 	zmq_close(f->pub);

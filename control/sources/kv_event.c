@@ -23,6 +23,7 @@ enum field {
 	F_TENANT,
 	F_BACKEND,
 	F_GROUP,
+	F_GROUP_INDEX,
 	F_MODEL,
 	F_EVENT_ID,
 	F_TIMESTAMP,
@@ -42,6 +43,7 @@ static const char *const names[FIELDS] = {
 	[F_TENANT] = "tenant_id",
 	[F_BACKEND] = "backend_id",
 	[F_GROUP] = "group_id",
+	[F_GROUP_INDEX] = "group_idx",
 	[F_MODEL] = "model_name",
 	[F_EVENT_ID] = "event_id",
 	[F_TIMESTAMP] = "timestamp",
@@ -178,7 +180,7 @@ static bool event_get(const msgpack_object *o, struct kv_event *e, struct kv_has
 {
 	const msgpack_object *f[FIELDS] = { NULL };
 	const msgpack_object *kind, *h;
-	uint64_t block_size = 0;
+	uint64_t block_size = 0, group = 0;
 
 	if (!fields_get(o, f))
 		return false;
@@ -196,10 +198,12 @@ static bool event_get(const msgpack_object *o, struct kv_event *e, struct kv_has
 		!number_get(f[F_EVENT_ID], &e->event_id) ||
 		!number_get(f[F_TIMESTAMP], &e->timestamp_ms) ||
 		!number_get(f[F_BLOCK_SIZE], &block_size) || block_size > UINT32_MAX ||
+		!number_get(f[F_GROUP_INDEX], &group) || group > UINT32_MAX ||
 		(!is_absent(f[F_PARENT]) && !hash_get(f[F_PARENT], &e->parent)) ||
 		!hashes_get(h, hashes, &e->hash_count))
 		return false;
 	e->block_size = (uint32_t)block_size;
+	e->group_index = (uint32_t)group;
 	e->hashes = *hashes;
 	/* Something must say which object or blocks are meant. */
 	return e->op == KV_CLEARED || e->key.len > 0 || e->hash_count > 0;

@@ -57,7 +57,8 @@ struct kv_event {
 	struct kv_text lora;    /* lora_name */
 	uint64_t event_id;      /* 0: absent */
 	uint64_t timestamp_ms;
-	uint32_t block_size; /* tokens; 0: absent */
+	uint32_t block_size;  /* tokens; 0: absent */
+	uint32_t group_index; /* group_idx: of a model with several kinds of caches */
 	const struct kv_hash *hashes;
 	uint32_t hash_count;
 	struct kv_hash parent; /* len 0 and number 0: absent */

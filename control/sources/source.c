@@ -33,11 +33,6 @@ const char *source_reason_name(enum source_reason reason)
 	return names[reason];
 }
 
-static bool has_listing(const struct source *s)
-{
-	return s->cfg.kind == SOURCE_LISTED;
-}
-
 /* The view is not to be believed before another listing. */
 static void suspect(struct source *s, enum source_reason why, uint64_t now_ns)
 {
@@ -45,8 +40,6 @@ static void suspect(struct source *s, enum source_reason why, uint64_t now_ns)
 	s->reasons |= 1u << why;
 	if (s->listing)
 		s->dirty = true;
-	if (!has_listing(s))
-		return;
 	if (why != SOURCE_PERIOD && (s->state == SOURCE_LIVE || s->state == SOURCE_POLLED))
 		s->state = SOURCE_INCOMPLETE;
 	if (s->last_list_ns > 0 && now_ns < s->last_list_ns + s->wait_ns)
@@ -77,7 +70,7 @@ void source_disconnected(struct source *s, uint64_t now_ns)
 	s->dirty = true;
 }
 
-enum source_action source_batch(struct source *s, uint64_t seq, uint64_t now_ns)
+void source_batch(struct source *s, uint64_t seq, uint64_t now_ns)
 {
 	bool first = !s->have_seq, back = !first && seq <= s->seq, gap;
 	uint64_t last = s->seq;
@@ -88,58 +81,20 @@ enum source_action source_batch(struct source *s, uint64_t seq, uint64_t now_ns)
 	s->seq = seq;
 	s->batches++;
 	s->missing_since_ns = 0;
-	if (back && seq == last && s->cfg.kind != SOURCE_LISTED) {
-		s->batches--;
-		return SOURCE_NOTHING; /* the end of a replay and the live stream overlap */
-	}
 	if (gap) {
 		s->gaps++;
 		s->lost += seq - (first ? s->base : last) - 1;
 	}
 	if (back || gap) {
-		if (gap && s->cfg.kind == SOURCE_REPLAYED) {
-			s->seq = last;
-			s->replay_from = last + 1;
-			return SOURCE_REPLAY;
-		}
 		suspect(s, back ? SOURCE_RESTART : SOURCE_GAP, now_ns);
 		s->have_base = false;
-		if (back) { /* an answer on its way is of the old count */
-			s->have_published = false;
-			s->offset = s->asked_seq = 0;
-		}
-		if (!has_listing(s)) {
-			s->complete_ns = now_ns;
-			s->state = SOURCE_LIVE;
-			return SOURCE_CLEAR;
-		}
-		return SOURCE_APPLY;
 	}
-	if (!has_listing(s) && s->state != SOURCE_LIVE) {
-		/* What an engine held before we came is told to nobody. */
-		bool again = (s->reasons & 1u << SOURCE_RECONNECT) != 0;
-
-		s->state = SOURCE_LIVE;
-		s->reasons = 0;
-		s->complete_ns = now_ns;
-		return again && s->cfg.kind == SOURCE_BARE ? SOURCE_CLEAR : SOURCE_APPLY;
+	if (back) { /* an answer on its way is of the old count */
+		s->have_published = false;
+		s->offset = s->asked_seq = 0;
 	}
 	if (s->state == SOURCE_LIVE)
 		s->complete_ns = now_ns;
-	return SOURCE_APPLY;
-}
-
-enum source_action source_replayed(struct source *s, uint64_t first, uint64_t held, uint64_t now_ns)
-{
-	bool whole = first <= s->replay_from;
-
-	s->seq = held;
-	if (!whole)
-		suspect(s, SOURCE_GAP, now_ns);
-	s->reasons = 0;
-	s->state = s->connected ? SOURCE_LIVE : SOURCE_DOWN;
-	s->complete_ns = now_ns;
-	return whole ? SOURCE_APPLY : SOURCE_CLEAR;
 }
 
 void source_overflow(struct source *s, uint64_t now_ns)
@@ -244,8 +199,6 @@ void source_listing_end(struct source *s, bool ok, uint64_t began_ns, uint64_t n
 
 enum source_action source_tick(const struct source *s, uint64_t now_ns)
 {
-	if (!has_listing(s))
-		return SOURCE_NOTHING;
 	/* The status comes first: its count is what the first event is held against. */
 	if (now_ns >= s->next_status_ns)
 		return SOURCE_STATUS;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /*
- * What is known about one source of KV events, and what has to be asked next. Pure, one thread; the
+ * What is known about a Mooncake master as a source of KV events, and what has to be asked next. Pure, one thread; the
  * time is an argument. The adapter (adapter.h) subscribes, fetches and lists as it is told.
  *
  * Events are hints. PUB/SUB drops them, some removals are never published (removal by expression,
@@ -22,18 +22,11 @@
  *   period            every 10 to 15 minutes without a reason
  *
  * A publisher that is switched off is polled: listings alone, and the view is as old as the last.
- * Engines (vLLM, SGLang) have no listing; they can replay a while (SOURCE_REPLAY), and what cannot
- * be replayed is lost: then nothing of theirs is believed (SOURCE_CLEAR) until it is told again.
+ * Engines have no listing and are another matter (engine.h).
  *
  * Listing and events overlap: begin with source_listing_begin(), remember which keys events touch
  * from then on, and let those win over the listing, which is older or as old.
  */
-
-enum source_kind {
-	SOURCE_LISTED,   /* a Mooncake master: events and /get_all_keys */
-	SOURCE_REPLAYED, /* an engine: events and a replay socket, no listing */
-	SOURCE_BARE,     /* an engine without a replay socket */
-};
 
 enum source_state {
 	SOURCE_DOWN,       /* not connected */
@@ -54,18 +47,14 @@ enum source_reason {
 	SOURCE_REASONS,
 };
 
-/* What to do with a batch or now. */
+/* What is due. */
 enum source_action {
 	SOURCE_NOTHING,
-	SOURCE_APPLY,  /* take the batch's events */
-	SOURCE_CLEAR,  /* forget all objects of this source, then take the batch */
-	SOURCE_REPLAY, /* hold the batch, ask for replay_from .. before it */
 	SOURCE_LIST,   /* fetch the listing, after source_listing_begin() */
 	SOURCE_STATUS, /* fetch status and segments */
 };
 
 struct source_config {
-	enum source_kind kind;
 	uint64_t period_ns; /* between listings without a reason; jitter of half is added */
 	uint64_t poll_ns;   /* the same while the publisher is off */
 	uint64_t status_ns; /* between looks at status and segments */
@@ -85,8 +74,7 @@ struct source {
 	bool have_published;
 	uint64_t published; /* as the status said last */
 	uint64_t offset;    /* seqs that it does not count: dropped behind its back */
-	uint64_t replay_from;
-	uint64_t segments; /* hash of what was mounted */
+	uint64_t segments;  /* hash of what was mounted */
 	bool have_segments;
 	uint64_t wait_ns; /* between listings now */
 	uint64_t next_list_ns, last_list_ns, next_status_ns;
@@ -103,14 +91,8 @@ const char *source_reason_name(enum source_reason reason);
 void source_connected(struct source *s, uint64_t now_ns);
 void source_disconnected(struct source *s, uint64_t now_ns);
 
-/** A batch came: SOURCE_APPLY, SOURCE_CLEAR, SOURCE_REPLAY or SOURCE_NOTHING (seen already). */
-enum source_action source_batch(struct source *s, uint64_t seq, uint64_t now_ns);
-/**
- * The replay ended at the batch that was held; first is the first seq it gave, UINT64_MAX if none.
- * SOURCE_APPLY: nothing was lost, take the held batch, too; else SOURCE_CLEAR.
- */
-enum source_action source_replayed(struct source *s, uint64_t first, uint64_t held,
-	uint64_t now_ns);
+/** A batch came; its events are to be taken in any case. */
+void source_batch(struct source *s, uint64_t seq, uint64_t now_ns);
 /** We dropped something ourselves. */
 void source_overflow(struct source *s, uint64_t now_ns);
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * A subscription to a publisher of KV events over ZeroMQ, in an event loop: messages of three frames
+ * (topic, seq, payload), and whether the connection stands, of which ZeroMQ itself is silent. At
+ * most STREAM_BATCHES messages are taken in one go, so that a flood does not starve others. All from
+ * the thread of the event base.
+ *
+ * A hub is what all subscriptions of a process share: one context of ZeroMQ, one thread of it.
+ */
+
+enum { STREAM_BATCHES = 64 };
+
+struct event_base;
+struct stream;
+struct stream_hub;
+struct stream_dealer;
+
+/* Of three frames; one of another number has frames set to it and nothing else. */
+struct stream_message {
+	int frames;
+	const uint8_t *seq, *payload;
+	size_t seq_len, payload_len;
+};
+
+struct stream_handler {
+	void (*on_message)(const struct stream_message *m, void *ctx);
+	void (*on_connected)(void *ctx);
+	void (*on_disconnected)(void *ctx);
+};
+
+/** NULL + errno. */
+struct stream_hub *stream_hub_create(struct event_base *base);
+/** After its streams and sockets. NULL is ignored. */
+void stream_hub_destroy(struct stream_hub *h);
+
+/** name: for log lines; topic: what topics begin with. They live as long. NULL + errno. */
+struct stream *stream_create(struct stream_hub *h, const char *name, const char *endpoint,
+	const char *topic, const struct stream_handler *handler, void *ctx);
+/** NULL is ignored. */
+void stream_destroy(struct stream *s);
+/** Leave messages where they are, in ZeroMQ's queue, which is bounded. */
+void stream_pause(struct stream *s, bool paused);
+/** From a timer of the owner, ten times a second or so: ZeroMQ's descriptors tell edges only. */
+void stream_poll(struct stream *s);
+
+/** A question and its answers: a DEALER socket. NULL + errno. */
+struct stream_dealer *stream_dealer_create(struct stream_hub *h, const char *endpoint,
+	void (*on_message)(const struct stream_message *m, void *ctx), void *ctx);
+void stream_dealer_destroy(struct stream_dealer *d);
+/** An empty frame and this one. 0 or -errno; -EAGAIN: not connected yet. */
+int stream_dealer_ask(struct stream_dealer *d, const void *frame, size_t len);
+void stream_dealer_poll(struct stream_dealer *d);
