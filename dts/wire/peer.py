@@ -135,6 +135,12 @@ class Peer:
             if channel.server:
                 channel.close("on purpose")
 
+    def forget_callers(self) -> None:
+        """Know nothing any more of the sessions that others opened."""
+        self.sessions = {i: s for i, s in self.sessions.items() if s.initiator}
+        self.accepted.clear()
+        self.drop_callers()
+
     def wait_message(self, channel: Channel, kind: int, seconds: float = 10.0) -> bytes:
         """The next message of a kind on a connection."""
         def mine() -> list[tuple[Channel, int, bytes]]:
