@@ -135,7 +135,9 @@ static void status_done(int status, const char *text, void *ctx)
 		source_status(&a->s, false, 0, clock_now_ns()); /* built without events */
 	else if (status == 200 && json_is_boolean(on))
 		source_status(&a->s, json_is_true(on), published, clock_now_ns());
-	else
+	else if (status == 0)
+		source_unanswered(&a->s, clock_now_ns());
+	if (status != 404 && (status != 200 || !json_is_boolean(on)))
 		log_limited(LOG_LEVEL_WARN, "source", 60000, "no status source=%s http=%d error=%s",
 			a->cfg.name, status, text);
 	json_decref(j);

@@ -116,6 +116,11 @@ void source_status(struct source *s, bool enabled, uint64_t published, uint64_t 
 		s->offset = 0;
 		if (s->state == SOURCE_LIVE)
 			s->state = SOURCE_POLLED;
+		/* Nobody to connect to: that the admin port answers is all there will ever be. */
+		if (s->state == SOURCE_DOWN) {
+			s->state = SOURCE_INCOMPLETE;
+			suspect(s, s->listings > 0 ? SOURCE_RECONNECT : SOURCE_FIRST, now_ns);
+		}
 		return;
 	}
 	if (s->state == SOURCE_POLLED) { /* switched on again: what did we not hear? */
@@ -157,6 +162,12 @@ void source_status(struct source *s, bool enabled, uint64_t published, uint64_t 
 	}
 }
 
+void source_unanswered(struct source *s, uint64_t now_ns)
+{
+	if (!s->connected && s->publisher_off)
+		source_disconnected(s, now_ns);
+}
+
 void source_segments(struct source *s, uint64_t hash, uint64_t now_ns)
 {
 	if (s->have_segments && s->segments != hash)
@@ -173,9 +184,22 @@ void source_listing_begin(struct source *s, uint64_t now_ns)
 	s->reasons = 0;
 }
 
+/* Often while it costs the master little: a twentieth of its time. */
+static uint64_t poll_ns(const struct source *s, uint64_t took_ns)
+{
+	uint64_t ns = took_ns * 20 > s->cfg.least_ns ? took_ns * 20 : s->cfg.least_ns;
+
+	return ns < s->cfg.poll_ns ? ns : s->cfg.poll_ns;
+}
+
+static bool is_reached(const struct source *s)
+{
+	return s->connected || (s->publisher_off && s->state != SOURCE_DOWN);
+}
+
 void source_listing_end(struct source *s, bool ok, uint64_t began_ns, uint64_t now_ns)
 {
-	uint64_t every = s->publisher_off ? s->cfg.poll_ns : s->cfg.period_ns;
+	uint64_t every = s->publisher_off ? poll_ns(s, now_ns - began_ns) : s->cfg.period_ns;
 
 	s->listing = false;
 	if (!ok) {
@@ -185,7 +209,7 @@ void source_listing_end(struct source *s, bool ok, uint64_t began_ns, uint64_t n
 		return;
 	}
 	s->listings++;
-	if (s->dirty || !s->connected) {
+	if (s->dirty || !is_reached(s)) {
 		/* Lost more while listing: again, less often each time. */
 		s->wait_ns = s->wait_ns > every / 2 ? every : s->wait_ns * 2;
 		s->next_list_ns = now_ns + s->wait_ns;
@@ -202,7 +226,7 @@ enum source_action source_tick(const struct source *s, uint64_t now_ns)
 	/* The status comes first: its count is what the first event is held against. */
 	if (now_ns >= s->next_status_ns)
 		return SOURCE_STATUS;
-	if (!s->listing && s->connected && now_ns >= s->next_list_ns)
+	if (!s->listing && is_reached(s) && now_ns >= s->next_list_ns)
 		return SOURCE_LIST;
 	return SOURCE_NOTHING;
 }

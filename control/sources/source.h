@@ -21,7 +21,8 @@
  *   segments          a segment of memory went: its objects went with it, unpublished
  *   period            every 10 to 15 minutes without a reason
  *
- * A publisher that is switched off is polled: listings alone, and the view is as old as the last.
+ * A publisher that is switched off, or not built in, is polled: listings alone, as often as they are
+ * cheap, while the admin port answers, and the view is as old as the last.
  * Engines have no listing and are another matter (engine.h).
  *
  * Listing and events overlap: begin with source_listing_begin(), remember which keys events touch
@@ -56,7 +57,7 @@ enum source_action {
 
 struct source_config {
 	uint64_t period_ns; /* between listings without a reason; jitter of half is added */
-	uint64_t poll_ns;   /* the same while the publisher is off */
+	uint64_t poll_ns;   /* the same while the publisher is off, at most */
 	uint64_t status_ns; /* between looks at status and segments */
 	uint64_t least_ns;  /* between two listings, whatever happens; doubles to period_ns */
 	uint64_t seed;
@@ -98,6 +99,8 @@ void source_overflow(struct source *s, uint64_t now_ns);
 
 /** Answer of /kv_events/status. published is batches plus dropped events: the seq it stands at. */
 void source_status(struct source *s, bool enabled, uint64_t published, uint64_t now_ns);
+/** The admin port did not answer. */
+void source_unanswered(struct source *s, uint64_t now_ns);
 /** Hash over the mounted segments. */
 void source_segments(struct source *s, uint64_t hash, uint64_t now_ns);
 

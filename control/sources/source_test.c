@@ -205,6 +205,33 @@ static void publisher_that_is_off_is_polled(void **state)
 	assert_false(source_is_complete(&s));
 }
 
+/* As released masters are: no publisher, so nothing to connect to. */
+static void master_without_publisher_is_polled_while_it_answers(void **state)
+{
+	struct source s;
+
+	(void)state;
+	source_init(&s, &listed);
+	source_status_begin(&s, S);
+	assert_int_equal(source_tick(&s, S), SOURCE_NOTHING);
+	source_status(&s, false, 0, S);
+	assert_int_equal(source_tick(&s, S), SOURCE_LIST);
+	source_listing_begin(&s, S);
+	source_listing_end(&s, true, S, S + S / 100);
+	assert_int_equal(s.state, SOURCE_POLLED);
+	source_status_begin(&s, 4 * S);
+	assert_int_equal(source_tick(&s, 4 * S), SOURCE_LIST); /* it was cheap */
+	source_unanswered(&s, 5 * S);
+	assert_false(source_is_complete(&s));
+	assert_int_equal(source_tick(&s, 5 * S - 1), SOURCE_NOTHING);
+	source_status(&s, false, 0, 6 * S);
+	assert_int_equal(source_tick(&s, 6 * S), SOURCE_LIST);
+	source_listing_begin(&s, 6 * S);
+	source_listing_end(&s, true, 6 * S, 7 * S);
+	assert_int_equal(s.state, SOURCE_POLLED);
+	assert_int_equal(s.resyncs[SOURCE_RECONNECT], 1);
+}
+
 static void vanished_segment_and_reconnect_need_a_listing(void **state)
 {
 	struct source s;
@@ -396,6 +423,7 @@ int main(void)
 		cmocka_unit_test(publisher_that_numbers_more_than_it_counts_is_listed_once),
 		cmocka_unit_test(lost_last_batch_shows_in_the_status_after_a_while),
 		cmocka_unit_test(publisher_that_is_off_is_polled),
+		cmocka_unit_test(master_without_publisher_is_polled_while_it_answers),
 		cmocka_unit_test(vanished_segment_and_reconnect_need_a_listing),
 		cmocka_unit_test(view_comes_to_be_the_masters_after_any_disturbance),
 		cmocka_unit_test(touched_set_is_bounded),
