@@ -25,7 +25,8 @@ enum log_op {
 enum log_flag {
 	LOG_FLAG_OURS = 1,    /* we brought it there: not to be shipped back */
 	LOG_FLAG_EVICTED = 2, /* removed for want of room, not by a user */
-	LOG_FLAGS = 3,
+	LOG_FLAG_FIXED = 4,   /* only engines have it: known to exist, not to be had from there */
+	LOG_FLAGS = 7,
 };
 
 struct log_record {

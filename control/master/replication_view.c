@@ -163,6 +163,7 @@ void view_replication(struct view *v, struct master *m)
 	view_counter(v, "suppressed", ps.suppressed);
 	view_counter(v, "filtered", ps.filtered);
 	view_counter(v, "unasked", ps.unasked);
+	view_counter(v, "fixed", ps.fixed);
 	view_counter(v, "refused", ps.refused);
 	view_counter(v, "orders", r->orders);
 	view_counter(v, "brought", sum.brought);
@@ -233,6 +234,8 @@ static bool locate_one(struct view *v, struct master *m, const Strait__OrderObje
 			add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
 		else if ((value & INDEX_PRESENT(i)) != 0)
 			add_name(v, &out->sites, &out->n_sites, r->slot[i].site);
+		else if (r->slot[i].report->has_partial && r->slot[i].report->partial)
+			add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
 	}
 	return true;
 }

@@ -176,7 +176,7 @@ static int walked(struct federation *f, uint16_t slot, const struct log_frame *f
 	for (uint32_t i = 0; i < frame->n && rc == 0; i++) {
 		struct log_record mine = translated(s, &r[i]);
 
-		if ((mine.flags & LOG_FLAG_OURS) != 0)
+		if ((mine.flags & (LOG_FLAG_OURS | LOG_FLAG_FIXED)) != 0)
 			continue;
 		planner_backfill(f->planner, slot, &mine, f->now_ns, f->now_s);
 		s->backfilled++;

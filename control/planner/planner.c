@@ -155,13 +155,17 @@ int planner_event(struct planner *p, uint16_t site, const struct log_record *r, 
 	if (((old ^ now) & INDEX_PRESENT(site)) == 0)
 		return 0;
 	if (!stored) {
-		(void)memory_mark(p->evicted[site], r->digest, now_s);
+		/* What an engine drops, or holds alone from now on, was not evicted. */
+		if ((r->flags & LOG_FLAG_FIXED) == 0)
+			(void)memory_mark(p->evicted[site], r->digest, now_s);
 		withdraw(p, site, r->digest, now & INDEX_PRESENT_MASK);
 		return 1;
 	}
 	wanted_del(p->wanted[site], r->digest, true);
 	if ((r->flags & LOG_FLAG_OURS) != 0 || memory_get(p->brought[site], r->digest, now_s) > 0)
 		p->stats.echoes++;
+	else if ((r->flags & LOG_FLAG_FIXED) != 0)
+		p->stats.fixed++;
 	else
 		offer(p, site, r, now, now_ns, now_s);
 	return 1;

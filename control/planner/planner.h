@@ -44,6 +44,7 @@ struct planner_stats {
 	uint64_t suppressed; /* not planned because evicted lately */
 	uint64_t filtered;   /* by size or tenant */
 	uint64_t unasked;    /* not yet asked for often enough */
+	uint64_t fixed;      /* not planned because it cannot be had there: an engine's */
 	uint64_t refused;    /* the queue was full */
 };
 

@@ -108,7 +108,7 @@ static void note_missed(struct exist_server *s, const struct work *w, const stru
 			s->missed[s->nmissed++] = w->d[r->first_miss];
 	} else {
 		for (size_t i = 0; i < n && s->nmissed < MISSED_MAX; i++)
-			if (w->answers[i] == STRAIT_EXIST_NO)
+			if (w->answers[i] != STRAIT_EXIST_YES)
 				s->missed[s->nmissed++] = w->d[i];
 	}
 	pthread_mutex_unlock(&s->missed_lock);

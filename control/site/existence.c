@@ -25,6 +25,11 @@ void existence_lost(struct existence *e)
 	atomic_store_explicit(&e->complete, false, memory_order_release);
 }
 
+void existence_partial(struct existence *e, bool partial)
+{
+	atomic_store_explicit(&e->partial, partial, memory_order_release);
+}
+
 static _Atomic uint64_t *negative_slot(struct existence *e, struct digest128 d)
 {
 	return &e->negative[d.hi % EXISTENCE_NEGATIVE];
@@ -63,13 +68,14 @@ static void age_get(struct existence *e, uint64_t now_ns, struct existence_age *
 		age->known = false;
 }
 
-static uint8_t answer(struct existence *e, struct digest128 d, uint64_t value, uint64_t now_ns)
+static uint8_t answer(struct existence *e, struct digest128 d, uint64_t value, uint8_t absent,
+	uint64_t now_ns)
 {
 	if (value == INDEX_UNSURE)
 		return STRAIT_EXIST_UNKNOWN;
-	if ((value & e->mask) == 0 || is_negative(e, d, now_ns))
+	if (is_negative(e, d, now_ns))
 		return STRAIT_EXIST_NO;
-	return STRAIT_EXIST_YES;
+	return (value & e->mask) == 0 ? absent : STRAIT_EXIST_YES;
 }
 
 void existence_ask(struct existence *e, const struct digest128 *d, size_t n, uint64_t now_ns,
@@ -80,10 +86,14 @@ void existence_ask(struct existence *e, const struct digest128 *d, size_t n, uin
 	age_get(e, now_ns, age);
 	for (size_t at = 0; age->known && at < n; at += INDEX_BATCH) {
 		size_t m = n - at < INDEX_BATCH ? n - at : INDEX_BATCH;
+		uint8_t absent;
 
 		index_lookup(e->index, d + at, m, values);
+		absent = atomic_load_explicit(&e->partial, memory_order_acquire)
+			? STRAIT_EXIST_UNKNOWN
+			: STRAIT_EXIST_NO;
 		for (size_t i = 0; i < m; i++)
-			answers[at + i] = answer(e, d[at + i], values[i], now_ns);
+			answers[at + i] = answer(e, d[at + i], values[i], absent, now_ns);
 	}
 	/* It may have been lost while we looked: what was seen may be too new to be whole. */
 	if (!age->known || !atomic_load_explicit(&e->complete, memory_order_acquire)) {

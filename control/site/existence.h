@@ -22,7 +22,7 @@ struct existence {
 	struct index *index;
 	uint64_t mask;       /* bits of a value that mean it is there */
 	uint64_t max_age_ns; /* older than that nothing is known */
-	_Atomic bool complete;
+	_Atomic bool complete, partial;
 	_Atomic uint64_t as_of, complete_ns;
 	_Atomic uint64_t negative[EXISTENCE_NEGATIVE]; /* 40 bits of digest, 24 of until, seconds */
 	_Atomic uint64_t asked, unknown;
@@ -42,6 +42,8 @@ void existence_current(struct existence *e, uint64_t seq, uint64_t complete_ns);
  * existence_current().
  */
 void existence_lost(struct existence *e);
+/** The writer: whether what the index does not have may be there all the same. */
+void existence_partial(struct existence *e, bool partial);
 
 /** Any thread: fetching it failed; NO until then. */
 void existence_negative(struct existence *e, struct digest128 d, uint64_t until_ns);

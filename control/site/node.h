@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "control/site/recall.h"
-#include "control/site/site_config.h"
-#include "control/site/store.h"
-#include "control/sources/source.h"
+#include "control/site/follower.h"
 
 /*
  * strait-master in the site role, put together: adapters follow the sources, the store turns their
@@ -13,20 +10,13 @@
  *
  * Answers are UNKNOWN until every source has been listed once, and again whenever one is not
  * complete, when the oldest news is older than max_age, or when memory did not suffice for a key
- * and no listing since found room for all. A Mooncake master lists its default tenant alone: what
+ * and no listing since found room for all. While an engine is known in part only, YES is said and
+ * UNKNOWN takes the place of NO. A Mooncake master lists its default tenant alone: what
  * other tenants lost unannounced is noticed only when their objects are asked for.
  */
 
 struct event_base;
 struct site_node;
-
-/* A source as people want to see it, whatever kind it is. */
-struct site_source_view {
-	const char *name, *kind, *state;
-	uint64_t complete_ns; /* as of when its view was complete; 0: never */
-	uint64_t objects, events, gaps, listings;
-	char trouble[256]; /* "": none */
-};
 
 /** NULL + errno, a sentence in err. cfg must live as long. */
 struct site_node *site_node_create(struct event_base *base, const struct site_config *cfg,
@@ -36,9 +26,9 @@ void site_node_destroy(struct site_node *n);
 
 /** Whether answers are known now. */
 bool site_node_is_ready(const struct site_node *n);
+/** Whether what no source named may be there all the same: of an engine only a part is known. */
+bool site_node_is_partial(const struct site_node *n);
 void site_node_store_stats(const struct site_node *n, struct store_stats *out);
-/** Of a source that is a Mooncake master. */
-const struct source *site_node_source(const struct site_node *n, unsigned int i);
 void site_node_source_view(const struct site_node *n, unsigned int i, struct site_source_view *out);
 
 /* For its connection with the inter-dc master (uplink.h). */

@@ -6,7 +6,7 @@
 #include "control/base/log.h"
 #include "control/base/name.h"
 #include "control/base/units.h"
-#include "control/site/store.h"
+#include "control/sources/block_names.h"
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -26,6 +26,10 @@ enum { SECRET_MIN = 16, SECRET_MAX = 4096, TENANTS_MAX = 64, KEYS_DEFAULT = 1000
 #define NEEDED   CYAML_FLAG_DEFAULT
 #define OPTIONAL CYAML_FLAG_OPTIONAL
 
+static const cyaml_schema_value_t text_value = {
+	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, 1024),
+};
+
 static const cyaml_schema_field_t source_fields[] = {
 	STRING(name, struct site_source_config, NEEDED),
 	STRING(events, struct site_source_config, OPTIONAL),
@@ -33,6 +37,13 @@ static const cyaml_schema_field_t source_fields[] = {
 	STRING(pool, struct site_source_config, OPTIONAL),
 	STRING(tenant, struct site_source_config, OPTIONAL),
 	STRING(publish, struct site_source_config, OPTIONAL),
+	STRING(engine, struct site_source_config, OPTIONAL),
+	STRING(replay, struct site_source_config, OPTIONAL),
+	STRING(topic, struct site_source_config, OPTIONAL),
+	CYAML_FIELD_SEQUENCE("keys", CYAML_FLAG_POINTER | OPTIONAL, struct site_source_config, keys,
+		&text_value, 1, 256),
+	CYAML_FIELD_SEQUENCE("media", CYAML_FLAG_POINTER | OPTIONAL, struct site_source_config,
+		media, &text_value, 1, 16),
 	CYAML_FIELD_END,
 };
 
@@ -154,7 +165,52 @@ static int keys_derive(struct site_config *cfg, const char *path, char *err, siz
 	return ret;
 }
 
-/* Either the two addresses of a Mooncake master or the file of a pool. */
+static const char *const engines[] = { "vllm", "sglang" };
+
+static int check_engine(const struct site_source_config *s, unsigned int i, const char *path,
+	char *err, size_t err_len)
+{
+	bool known = false;
+	char where[64];
+
+	for (size_t k = 0; k < sizeof(engines) / sizeof(engines[0]); k++)
+		known = known || strcmp(s->engine, engines[k]) == 0;
+	snprintf(where, sizeof(where), "sources[%u].engine", i);
+	if (!known)
+		return config_fail(err, err_len, path, where, "use vllm or sglang");
+	if (s->events == NULL || s->admin != NULL || s->pool != NULL || s->publish != NULL)
+		return config_fail(err, err_len, path, where,
+			"an engine needs events, may have replay, topic, keys, media and tenant, "
+			"and nothing else");
+	snprintf(where, sizeof(where), "sources[%u].keys", i);
+	if (s->keys_count == 0)
+		return config_fail(err, err_len, path, where,
+			"needed: what the objects of a block are called, such as \"{hash}\"");
+	for (unsigned int k = 0; k < s->keys_count; k++)
+		if (!block_name_is_valid(s->keys[k]))
+			return config_fail(err, err_len, path, where,
+				"%s: needs {hash}, may have {group}, and nothing else in braces",
+				s->keys[k]);
+	return 0;
+}
+
+static int check_mooncake(const struct site_source_config *s, unsigned int i, const char *path,
+	char *err, size_t err_len)
+{
+	char where[64];
+
+	snprintf(where, sizeof(where), "sources[%u]", i);
+	if (s->events == NULL || s->admin == NULL || s->tenant != NULL || s->publish != NULL)
+		return config_fail(err, err_len, path, where,
+			"give events and admin of a Mooncake master, or engine and events of an "
+			"engine, or pool");
+	if (strncmp(s->admin, "http://", 7) == 0 || strncmp(s->admin, "https://", 8) == 0)
+		return 0;
+	snprintf(where, sizeof(where), "sources[%u].admin", i);
+	return config_fail(err, err_len, path, where, "must begin with http://");
+}
+
+/* A Mooncake master, an engine or a pool, with what is theirs. */
 static int check_source(struct site_config *cfg, unsigned int i, const char *path, char *err,
 	size_t err_len)
 {
@@ -163,20 +219,23 @@ static int check_source(struct site_config *cfg, unsigned int i, const char *pat
 	char where[64];
 
 	snprintf(where, sizeof(where), "sources[%u]", i);
-	if (s->pool == NULL) {
-		if (s->events == NULL || s->admin == NULL || s->tenant != NULL ||
-			s->publish != NULL)
-			return config_fail(err, err_len, path, where,
-				"give events and admin of a Mooncake master, or pool (with "
-				"tenant and publish)");
-		if (strncmp(s->admin, "http://", 7) == 0 || strncmp(s->admin, "https://", 8) == 0)
-			return 0;
-		snprintf(where, sizeof(where), "sources[%u].admin", i);
-		return config_fail(err, err_len, path, where, "must begin with http://");
-	}
-	if (s->events != NULL || s->admin != NULL)
+	for (unsigned int k = 0; k < i; k++)
+		if (strcmp(cfg->sources[k].name, s->name) == 0)
+			return config_fail(err, err_len, path, where, "source %s is listed twice",
+				s->name);
+	if (s->engine == NULL &&
+		(s->replay != NULL || s->topic != NULL || s->keys != NULL || s->media != NULL))
+		return config_fail(err, err_len, path, where,
+			"replay, topic, keys and media are for engines: give engine");
+	if (s->engine != NULL) {
+		if (check_engine(s, i, path, err, err_len) != 0)
+			return -EINVAL;
+	} else if (s->pool == NULL) {
+		return check_mooncake(s, i, path, err, err_len);
+	} else if (s->events != NULL || s->admin != NULL) {
 		return config_fail(err, err_len, path, where,
 			"a pool has neither events nor admin");
+	}
 	for (unsigned int k = 0; k < cfg->tenants_count; k++) {
 		s->tenant_number = (uint16_t)k;
 		if (strcmp(cfg->tenants[k].name, tenant) == 0)

@@ -20,6 +20,14 @@
  *       pool: /dev/shm/strait/a.pool
  *       tenant: default
  *       publish: tcp://127.0.0.1:5557        # its events as a Mooncake master's; absent: not
+ *     - name: vllm-0                         # an inference engine: vllm or sglang
+ *       engine: vllm
+ *       events: tcp://10.0.0.6:5557          # of each data-parallel rank one source
+ *       replay: tcp://10.0.0.6:5558          # its replay_endpoint; absent: none
+ *       topic: kv-events                     # absent: any
+ *       keys: ["{hash}"]                     # objects of a block (control/sources/block_names.h)
+ *       media: [GPU, CPU]                    # absent: any
+ *       tenant: default
  *   tenants:                                 # who may open the socket may ask for that tenant
  *     - { name: default, socket: /run/strait/exist-default.sock }
  *   keys: 1000000                            # expected; it grows beyond
@@ -38,6 +46,9 @@ enum { SITE_SOURCES_MAX = 1024 };
 struct site_source_config {
 	char *name, *events, *admin;   /* a Mooncake master */
 	char *pool, *tenant, *publish; /* an embedded pool */
+	char *engine, *replay, *topic; /* an inference engine */
+	char **keys, **media;
+	unsigned int keys_count, media_count;
 	uint16_t tenant_number;
 };
 

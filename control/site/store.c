@@ -83,39 +83,6 @@ static struct object **find(const struct store *s, struct digest128 d)
 	return p;
 }
 
-static struct log_record record_of(const struct object *x, uint8_t op, uint8_t flags)
-{
-	return (struct log_record){
-		.digest = x->digest,
-		.size = x->size,
-		.tenant = x->tenant,
-		.op = op,
-		.flags = flags,
-	};
-}
-
-/* The site has it since now, or no more: what others are told. */
-static int publish(struct store *s, const struct object *x, uint8_t op, uint8_t flags,
-	uint64_t now_ns)
-{
-	struct log_record r = record_of(x, op, flags);
-	int ret = index_update(s->cfg.index, x->digest, 0, op == LOG_STORED ? INDEX_PRESENT(0) : 0,
-		NULL, NULL);
-
-	if (ret < 0)
-		return ret;
-	if (log_append(s->cfg.log, &r, now_ns) == 0) {
-		(void)index_update(s->cfg.index, x->digest, 0,
-			op == LOG_STORED ? 0 : INDEX_PRESENT(0), NULL, NULL);
-		return -ENOMEM;
-	}
-	if (op == LOG_STORED)
-		sums_add(s->sums, x->digest);
-	else
-		sums_del(s->sums, x->digest);
-	return 0;
-}
-
 static size_t object_bytes(const struct object *x)
 {
 	return offsetof(struct object, key) + x->key_len + x->others * sizeof(uint16_t);
@@ -145,9 +112,64 @@ static int owner_find(const struct object *x, uint32_t source)
 	return -2;
 }
 
-static int owner_add(struct store *s, struct object **p, uint32_t source)
+static bool is_fixed(const struct store *s, const struct object *x)
+{
+	bool fixed = s->cfg.fixed != NULL && s->cfg.fixed[x->owner];
+
+	for (uint32_t i = 0; i < x->others && fixed; i++)
+		fixed = s->cfg.fixed[other_get(x, i)];
+	return fixed;
+}
+
+static struct log_record record_of(const struct store *s, const struct object *x, uint8_t op,
+	uint8_t flags)
+{
+	return (struct log_record){
+		.digest = x->digest,
+		.size = x->size,
+		.tenant = x->tenant,
+		.op = op,
+		.flags = (uint8_t)(flags | (is_fixed(s, x) ? LOG_FLAG_FIXED : 0)),
+	};
+}
+
+/* The site has it since now, or no more: what others are told. */
+static int publish(struct store *s, const struct object *x, uint8_t op, uint8_t flags,
+	uint64_t now_ns)
+{
+	struct log_record r = record_of(s, x, op, flags);
+	int ret = index_update(s->cfg.index, x->digest, 0, op == LOG_STORED ? INDEX_PRESENT(0) : 0,
+		NULL, NULL);
+
+	if (ret < 0)
+		return ret;
+	if (log_append(s->cfg.log, &r, now_ns) == 0) {
+		(void)index_update(s->cfg.index, x->digest, 0,
+			op == LOG_STORED ? 0 : INDEX_PRESENT(0), NULL, NULL);
+		return -ENOMEM;
+	}
+	if (op == LOG_STORED)
+		sums_add(s->sums, x->digest);
+	else
+		sums_del(s->sums, x->digest);
+	return 0;
+}
+
+/* It can be had from the site since now, or no more: nothing comes or goes. */
+static void republish(struct store *s, const struct object *x, uint64_t now_ns)
+{
+	struct log_record r = record_of(s, x, LOG_REMOVED, LOG_FLAG_FIXED);
+
+	(void)log_append(s->cfg.log, &r, now_ns);
+	r = record_of(s, x, LOG_STORED, x->flags);
+	(void)log_append(s->cfg.log, &r, now_ns);
+}
+
+static int owner_add(struct store *s, struct object **p, uint32_t source, const struct store_key *k,
+	uint8_t flags, uint64_t now_ns)
 {
 	struct object *x = *p;
+	bool fixed = is_fixed(s, x);
 
 	if (owner_find(x, source) != -2)
 		return 0;
@@ -163,6 +185,12 @@ static int owner_add(struct store *s, struct object **p, uint32_t source)
 	*p = x;
 	s->stats.bytes += sizeof(uint16_t);
 	s->held[source]++;
+	if (fixed && !s->cfg.fixed[source]) {
+		x->flags = flags;
+		if (k->size > 0 && k->size <= LOG_SIZE_MAX)
+			x->size = (uint32_t)k->size;
+		republish(s, x, now_ns);
+	}
 	return 0;
 }
 
@@ -174,7 +202,7 @@ static int add(struct store *s, uint32_t source, const struct store_key *k, stru
 	int ret;
 
 	if (x != NULL)
-		return owner_add(s, p, source);
+		return owner_add(s, p, source, k, flags, now_ns);
 	x = s->stats.bytes + bytes > s->cfg.max_bytes ? NULL : malloc(bytes);
 	if (x == NULL) {
 		s->stats.refused++;
@@ -208,6 +236,7 @@ static int drop(struct store *s, uint32_t source, struct object **p, uint8_t fla
 {
 	struct object *x = *p;
 	int at = owner_find(x, source);
+	bool fixed = is_fixed(s, x);
 
 	if (at == -2)
 		return 0;
@@ -222,6 +251,8 @@ static int drop(struct store *s, uint32_t source, struct object **p, uint8_t fla
 		else if ((uint32_t)at < x->others)
 			other_set(x, (uint32_t)at, last);
 		s->stats.bytes -= sizeof(uint16_t);
+		if (!fixed && is_fixed(s, x))
+			republish(s, x, now_ns);
 		return 0;
 	}
 	*p = x->next;
@@ -376,11 +407,18 @@ void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct
 
 	for (size_t i = bucket * chains; i < (bucket + 1) * chains; i++) {
 		for (const struct object *x = s->chains[i]; x != NULL; x = x->next) {
-			struct log_record r = record_of(x, LOG_STORED, x->flags);
+			struct log_record r = record_of(s, x, LOG_STORED, x->flags);
 
 			fn(ctx, &r);
 		}
 	}
+}
+
+bool store_is_readable(const struct store *s, struct digest128 d)
+{
+	const struct object *x = *find(s, d);
+
+	return x != NULL && !is_fixed(s, x);
 }
 
 bool store_has(const struct store *s, struct digest128 d)

@@ -10,6 +10,9 @@
  * sources (owners, by number) have each object, any number of them. The site's index, log and sums follow from it: an object appears with
  * its first owner and goes with its last one, and only those two are events of the log.
  *
+ * From engines nothing can be had. When the first owner comes that is none, or the last one goes, the
+ * log says so by a removal and a store, both of which tell of the same object.
+ *
  * A source's listing is merged while its events go on: keys that events named since it began are
  * left to the events, keys it names are added, and when it is complete, what it did not name is not
  * that source's any more. A listing that fails takes nothing away. One source lists at a time.
@@ -29,6 +32,7 @@ struct store_config {
 	uint64_t max_bytes;  /* of objects and keys; what comes beyond is refused */
 	struct log *log;     /* the caller's */
 	struct index *index; /* the caller's; present = bit 0 */
+	const bool *fixed;   /* by owner: what only these have has LOG_FLAG_FIXED; NULL: none */
 	bool (*ignore)(const void *key, size_t len); /* warm-up keys and such; NULL: none */
 };
 
@@ -76,6 +80,8 @@ int64_t store_listing_end(struct store *s, bool ok, uint64_t now_ns);
 const struct sums *store_sums(const struct store *s);
 void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct log_record *r),
 	void *ctx);
+/** Whether it can be had from the site: not from engines alone. */
+bool store_is_readable(const struct store *s, struct digest128 d);
 /** Whether the site has it. */
 bool store_has(const struct store *s, struct digest128 d);
 /** What is behind a digest; the key is valid until the object goes. false: not here. */

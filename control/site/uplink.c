@@ -146,6 +146,8 @@ static void send_report(struct uplink *u, uint64_t now_ns)
 		list[i] = &info[i];
 	}
 	msg.ready = site_node_is_ready(u->node);
+	msg.has_partial = true;
+	msg.partial = site_node_is_partial(u->node);
 	msg.has_objects = msg.has_memory_bytes = msg.has_refused = msg.has_suppressed = true;
 	msg.objects = st.objects;
 	msg.memory_bytes = st.bytes;
@@ -210,7 +212,8 @@ static int on_expand(struct uplink *u, const Strait__SiteDigests *q)
 		strait__order_object__init(&objects[i]);
 		list[i] = &objects[i];
 		digest_take(q->digests.data + i * DIGEST_BYTES, &d);
-		if (!store_key_of(site_node_store(u->node), d, &k))
+		if (!store_is_readable(site_node_store(u->node), d) ||
+			!store_key_of(site_node_store(u->node), d, &k))
 			continue;
 		objects[i].key.data = (uint8_t *)(uintptr_t)k.data;
 		objects[i].key.len = k.len;
