@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
-from api.test import verify, write_performance_json
+from api.strait import REPORT_INTERVAL, Master
+from api.test import fail, verify, write_performance_json
 from api.wire import (
     MANIFEST,
     OBJECTS,
@@ -29,6 +29,8 @@ from api.wire import (
 from framework.test_suite import BaseConfig, TestSuite, func_test, long_test, perf_test
 
 STEP = 2048
+TOP32, TOP64 = 1 << 32, 1 << 64
+WINDOW = 131072
 LAST_TRANSFER = (1 << 32) - 1
 CLOCK_END = 1 << 52
 
@@ -36,6 +38,7 @@ CLOCK_END = 1 << 52
 @requires_link_topology(LinkTopology.TWO_LINKS)
 class TestNumberWraps(TestSuite):
     """Cases: a_transfer_across_a_generation, generations_one_by_one, numbers_far_ahead,
+    numbers_across_32_bits, numbers_of_one_slot, session_counter_at_its_end,
     last_number_of_a_generation, transfer_ids_by_steps, transfer_ids_far_below, largest_sizes,
     receive_clock_at_its_end, transfer_ids_upwards, transfer_ids_to_the_last,
     edge_changes_keys_by_itself."""
@@ -81,8 +84,7 @@ class TestNumberWraps(TestSuite):
 
         def reported() -> bool:
             session.control(frames.Ping())
-            self._peer.rest(0.01)
-            return session.reported >= number
+            return self._peer.until(lambda: session.reported >= number, 0.02)
         verify(self._peer.until(reported, 2), f"{session.reported} is reported, not {number}")
 
     @func_test
@@ -171,6 +173,100 @@ class TestNumberWraps(TestSuite):
                 statuses = self._peer.deliver(self._session, out, lambda stream, block: [])
                 verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
             self._send(1000)
+
+    @func_test
+    def numbers_across_32_bits(self) -> None:
+        """Packet numbers have 64 bits.
+
+        Steps:
+            Enter 511 generations, one after the other, each when the one before was reported; skip
+            to 40 numbers before 2^32 and send an object of more packets than that.
+        Verify:
+            The object arrives, numbers on both sides of 2^32 are reported; no drop counter moves.
+            A packet whose number has the same lower 32 bits as one of them: rx_generation.
+        """
+        session = self._session
+        with counted(self._edge, self._peer, "generations"):
+            for gen in range(1, 512):
+                session.enter_generation(gen)
+                self._reported(gen << keys.GENERATION_SHIFT)
+            session.next_number = TOP32 - 40
+            self._send(200000)
+            verify({TOP32 - 1, TOP32} <= session.acked, "numbers around 2^32 are not reported")
+        old = session.seal(packet.CONTROL, frames.Ping().encode(), session.next_number - TOP32)
+        with counted(self._edge, self._peer, "lower 32 bits", rx_generation=1):
+            session.send(old)
+
+    @func_test
+    def numbers_of_one_slot(self) -> None:
+        """Numbers that a bitmap of 131072 keeps in the same place are different numbers.
+
+        Steps:
+            Send control packets with numbers that differ by multiples of 131072, and by 2^23, each
+            twice: forwards, and such as still are in the window.
+        Verify:
+            Each is taken once: rx_control counts it; rx_replay counts the repetition, and those
+            that the window has left behind; no other drop counter moves.
+        """
+        session = self._session
+
+        def ping(number: int) -> bytes:
+            return session.seal(packet.CONTROL, frames.Ping().encode(), number)
+        top = 5 * WINDOW + 1000
+        fresh = [1000, 1000 + WINDOW, 1000 + 2 * WINDOW, top, top - WINDOW + 128, top + 128,
+                 keys.PER_GENERATION + 1000, keys.PER_GENERATION + 1000 + WINDOW]
+        stale = [top - 2 * WINDOW, top - 3 * WINDOW + 128]
+        with counted(self._edge, self._peer, "one slot", rx_replay=len(fresh) + len(stale)):
+            before = self._edge.counters()
+            for number in fresh[:6]:
+                self._peer.raw([ping(number)] * 2)
+            self._peer.raw(ping(n) for n in stale)
+            verify(self._peer.until(lambda: session.reported >= top + 128, 2), "no REPORT")
+            for number in fresh[6:]:
+                self._peer.raw([ping(number)] * 2)
+            session.next_number = fresh[-1] + 1
+            self._peer.rest(3 * REPORT_INTERVAL)
+            after = self._edge.counters()
+        taken = after["rx_control"] - before["rx_control"]
+        # The session may say something by itself.
+        verify(len(fresh) <= taken <= len(fresh) + 3, f"{taken} of {len(fresh)} were taken")
+
+    @func_test
+    def session_counter_at_its_end(self) -> None:
+        """The session counter has 64 bits, too.
+
+        Steps:
+            Open sessions with the counters 2^32 - 1, 2^32, 2^63 and 2^64 - 1 on one connection;
+            then HELLO with 0, with 1 and with 2^64 - 1 again.
+        Verify:
+            Each of the former is a session whose keys are right: an object arrives. The latter are
+            answered by an Error; no drop counter moves.
+        """
+        channel = self._peer.channel()
+        start = self._peer.counter
+        try:
+            for counter in (TOP32 - 1, TOP32, 1 << 63, TOP64 - 1):
+                self._peer.counter = counter - 1
+                with counted(self._edge, self._peer, f"counter {counter}"):
+                    self._session = self._peer.initiate(channel)
+                    self._send(1000)
+            for counter in (0, 1, TOP64 - 1):
+                with counted(self._edge, self._peer, f"counter {counter} again"):
+                    self._refused(counter)
+        finally:
+            self._peer.counter = start + 1
+
+    def _refused(self, counter: int) -> None:
+        """On a connection whose last counter was 2^64 - 1."""
+        self._peer.counter = TOP64 - 2
+        channel = self._peer.call()
+        self._session = self._peer.initiate(channel)
+        try:
+            self._peer.say_hello(channel, counter=counter)
+        except OSError as error:
+            verify("session counter" in str(error), f"{counter}: {error}")
+            return
+        fail(f"counter {counter} was accepted after 2^64 - 1")
 
     @func_test
     def transfer_ids_by_steps(self) -> None:
