@@ -239,6 +239,20 @@ int edge_config_pool_fits(const struct edge_pool_config *pool, char *err, size_t
 	return -ENOSPC;
 }
 
+static void check_gateway(struct check *ck, struct edge_pool_config *p, const struct raw_pool *raw,
+	uint32_t i)
+{
+	char where[64];
+
+	if (!is_given(raw->gateway))
+		return;
+	snprintf(where, sizeof(where), "pools[%u].gateway", i);
+	if (raw->gateway[0] != '/' || strlen(raw->gateway) >= EDGE_SOCKET_MAX)
+		fail(ck, where, "gateway: \"%s\" must begin with / and have fewer than %d bytes",
+			raw->gateway, EDGE_SOCKET_MAX);
+	p->gateway = raw->gateway;
+}
+
 static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_config *r)
 {
 	char where[64], why[512];
@@ -259,6 +273,7 @@ static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_co
 				"look for it elsewhere",
 				raw->path);
 		p->create = raw->create;
+		check_gateway(ck, p, raw, i);
 		if (strlen(raw->tenant) > STRAIT_TENANT_BYTES_MAX) {
 			snprintf(where, sizeof(where), "pools[%u].tenant", i);
 			fail(ck, where, "tenant: at most %d bytes", STRAIT_TENANT_BYTES_MAX);

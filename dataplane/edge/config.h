@@ -27,10 +27,12 @@
 enum {
 	EDGE_POOLS_MAX = 16,
 	EDGE_CAPS_MAX = 256,
+	EDGE_SOCKET_MAX = 108, /* sun_path */
 };
 
 struct edge_pool_config {
 	const char *tenant, *path;
+	const char *gateway; /* socket of the pool's gateway (pool/gateway.h); NULL: none */
 	uint64_t size_bytes; /* of the file, when it is created */
 	bool create;
 };

@@ -23,6 +23,7 @@ static const struct cyaml_schema_field pool_fields[] = {
 	TEXT(struct raw_pool, path),
 	TEXT_OPT(struct raw_pool, size),
 	BOOL_OPT(struct raw_pool, create),
+	TEXT_OPT(struct raw_pool, gateway),
 	CYAML_FIELD_END,
 };
 

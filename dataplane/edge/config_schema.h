@@ -9,7 +9,7 @@
 /* The configuration file as libcyaml reads it; config.c turns it into struct edge_config. */
 
 struct raw_pool {
-	char *tenant, *path, *size;
+	char *tenant, *path, *size, *gateway;
 	bool create;
 };
 

@@ -7,6 +7,7 @@
 #include "dataplane/edge/capture.h"
 #include "dataplane/edge/control_queue.h"
 #include "dataplane/edge/control_report.h"
+#include "dataplane/edge/gateway_link.h"
 #include "dataplane/edge/ingest.h"
 #include "dataplane/edge/keylog.h"
 #include "dataplane/edge/local.h"
@@ -16,6 +17,8 @@
 #include "dataplane/edge/order.h"
 #include "dataplane/edge/peer.h"
 #include "dataplane/edge/term.h"
+#include "dataplane/pool/gateway.h"
+#include "dataplane/pool/shm_pool.h"
 
 #include <event2/event.h>
 
@@ -54,6 +57,9 @@ struct control_worker {
 struct control {
 	const struct edge_config *cfg;
 	struct control_parts parts;
+	/* As parts.pools, or before those that have a gateway. */
+	struct pool *pools[EDGE_POOLS_MAX];
+	struct gateway_link *gateways[EDGE_POOLS_MAX];
 	struct control_worker workers[WORKERS_MAX];
 	struct event *tick, *kick, *split; /* split NULL: there is one worker */
 	struct control_queue queue;
@@ -86,7 +92,7 @@ static struct pool *find_pool(void *ctx, const uint8_t *tenant, size_t len)
 	for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
 		if (strlen(c->cfg->pools[i].tenant) == len &&
 			memcmp(c->cfg->pools[i].tenant, tenant, len) == 0)
-			return c->parts.pools[i];
+			return c->pools[i];
 	}
 	return NULL;
 }
@@ -207,6 +213,9 @@ static void work(struct control *c)
 	if (c->phase == CONTROL_RUNNING || c->phase == CONTROL_DRAINING)
 		more |= orders_run(c->orders, now, clock_unix_ms());
 	orders_reap(c->orders, now);
+	for (uint32_t i = 0; i < c->cfg->pool_count; i++)
+		if (c->gateways[i] != NULL)
+			gateway_link_flush(c->gateways[i]);
 	control_queue_flush(&c->queue);
 	peers_tick(c->peers, now);
 	if (c->phase != CONTROL_LEAVING)
@@ -228,7 +237,7 @@ static void renew_pools(struct control *c)
 	char why[512];
 
 	for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
-		struct pool *pool = c->parts.pools[i];
+		struct pool *pool = c->pools[i];
 		bool known = pool->lost;
 		int ret;
 
@@ -415,6 +424,47 @@ static int create_debug(struct control *c, char *err, size_t err_len)
 	return c->local != NULL ? 0 : -EIO;
 }
 
+/* Half a gateway's pool is for what goes, the other half for what comes. */
+static int create_gateways(struct control *c, char *err, size_t err_len)
+{
+	struct strait_pool_stats stats;
+	int ret;
+
+	for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
+		const struct edge_pool_config *p = &c->cfg->pools[i];
+
+		if (p->gateway == NULL)
+			continue;
+		ret = pool_stats(c->parts.pools[i], &stats);
+		if (ret == 0) {
+			struct pool *g = gateway_pool_create(c->parts.pools[i],
+				shm_pool_file(c->parts.pools[i]), p->tenant, stats.arena_bytes / 2);
+
+			ret = g != NULL ? 0 : -errno;
+			c->pools[i] = g != NULL ? g : c->pools[i];
+		}
+		if (ret == 0) {
+			c->gateways[i] = gateway_link_create(c->parts.base, c->pools[i], p->gateway,
+				p->tenant, kick, c);
+			ret = c->gateways[i] != NULL ? 0 : -errno;
+		}
+		if (ret < 0) {
+			snprintf(err, err_len, "gateway of pool %s: %s", p->path, strerror(-ret));
+			return ret;
+		}
+	}
+	return 0;
+}
+
+static void destroy_gateways(struct control *c)
+{
+	for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
+		gateway_link_destroy(c->gateways[i]);
+		if (c->pools[i] != c->parts.pools[i])
+			pool_destroy(c->pools[i]);
+	}
+}
+
 struct control *control_create(const struct edge_config *cfg, const struct control_parts *parts,
 	char *err, size_t err_len)
 {
@@ -427,6 +477,7 @@ struct control *control_create(const struct edge_config *cfg, const struct contr
 	}
 	c->cfg = cfg;
 	c->parts = *parts;
+	memcpy(c->pools, parts->pools, cfg->pool_count * sizeof(struct pool *));
 	control_queue_init(&c->queue, push_command, c);
 	c->queue.place = place;
 	ret = term_init(&c->term, cfg->state_dir, err, err_len);
@@ -443,6 +494,9 @@ struct control *control_create(const struct edge_config *cfg, const struct contr
 	c->orders = orders_create(&order_ops, c, &c->queue);
 	c->ingest = ingest_create(&ingest_ops, c, &c->queue);
 	if (c->orders == NULL || c->ingest == NULL)
+		goto fail;
+	ret = create_gateways(c, err, err_len);
+	if (ret < 0)
 		goto fail;
 	ret = create_debug(c, err, err_len);
 	if (ret < 0)
@@ -474,6 +528,7 @@ void control_destroy(struct control *c)
 	local_destroy(c->local);
 	capture_destroy(c->capture);
 	keylog_close(c->keylog);
+	destroy_gateways(c);
 	control_queue_fini(&c->queue);
 	for (unsigned int i = 0; i < WORKERS_MAX; i++)
 		if (c->workers[i].event != NULL)

@@ -160,14 +160,16 @@ void order_settle(struct order *o, uint64_t now_ns)
 
 void order_end(struct order *o, uint8_t status)
 {
+	bool idle = o->state == ORDER_LOOKUP && o->live == 0;
+
 	o->end_status = status;
-	if (o->state == ORDER_LOOKUP) {
-		o->looked_up = o->object_count;
+	o->looked_up = o->object_count;
+	if (o->state == ORDER_LOOKUP)
 		o->state = ORDER_ACTIVE;
-	}
-	/* Parts cover all objects; none were cut if the lookup never finished. */
-	for (uint32_t i = 0; o->part_count == 0 && i < o->object_count; i++)
-		order_object_final(o, i, status);
+	/* Parts cover all objects that were found; none were cut if the lookup never finished. */
+	for (uint32_t i = 0; i < o->object_count; i++)
+		if (idle || o->part_count == 0 || !o->objects[i].found)
+			order_object_final(o, i, status);
 	for (uint32_t p = 0; p < o->part_count; p++) {
 		struct order_part *part = &o->parts[p];
 		struct order_tx *t = part->live;
@@ -426,6 +428,7 @@ static uint8_t order_continue(struct order *o, const Strait__OrderStart *m, cons
 			continue;
 		}
 		obj->status = STRAIT_STATUS_PENDING;
+		obj->found = false;
 		o->remaining++;
 		again++;
 	}

@@ -33,6 +33,12 @@ static void count_bytes(struct order *o)
 	}
 }
 
+/* Not looked up yet: of a later cut. */
+static bool is_later(const struct order *o, uint32_t i)
+{
+	return o->objects[i].status == STRAIT_STATUS_PENDING && !o->objects[i].found;
+}
+
 /* Which queue each object goes to. */
 static void deal(const struct order *o, uint8_t *queue, uint32_t queues)
 {
@@ -41,6 +47,9 @@ static void deal(const struct order *o, uint8_t *queue, uint32_t queues)
 	for (uint32_t i = 0; i < o->object_count; i++) {
 		uint8_t least = 0;
 
+		queue[i] = UINT8_MAX;
+		if (is_later(o, i))
+			continue;
 		for (uint8_t q = 1; q < queues; q++) {
 			if (load[q] < load[least])
 				least = q;

@@ -62,6 +62,10 @@ struct fake_pool {
 	struct fake_object objects[FAKE_OBJECTS];
 	int reserve_error; /* next reserves fail so */
 	unsigned int reserves;
+	/* As a gateway's pool (pool/gateway.h): */
+	bool staging;
+	unsigned int stage_room; /* so many may be leased */
+	int lease_error;         /* next leases fail so */
 };
 
 static struct fake_object *fake_find(struct fake_pool *p, const void *key, size_t len)
@@ -115,16 +119,25 @@ static int fake_lease(struct pool *pool, const void *key, size_t len, struct poo
 	struct fake_pool *p = (struct fake_pool *)pool;
 	struct fake_object *o = fake_find(p, key, len);
 
+	if (p->lease_error != 0)
+		return p->lease_error;
 	if (o == NULL || o->state != FAKE_VISIBLE)
 		return -ENOENT;
+	if (p->staging && p->stage_room == 0)
+		return -ENOSPC;
+	p->stage_room -= p->staging;
 	o->leases++;
 	fake_out(p, o, out);
+	out->staged = p->staging;
 	return 0;
 }
 
 static void fake_release(struct pool *pool, uint64_t handle)
 {
-	((struct fake_pool *)pool)->objects[handle - 1].leases--;
+	struct fake_pool *p = (struct fake_pool *)pool;
+
+	p->objects[handle - 1].leases--;
+	p->stage_room += p->staging;
 }
 
 static int fake_reserve(struct pool *pool, const void *key, size_t key_len, uint64_t len,

@@ -14,6 +14,7 @@ struct order_object {
 	uint64_t length; /* 0: not known */
 	uint64_t digest;
 	uint64_t lease;      /* handle, 0: none */
+	bool found;          /* in the pool, with length and digest */
 	const uint8_t *data; /* while leased */
 };
 
@@ -69,7 +70,7 @@ struct order {
 
 	struct order_object *objects;
 	uint32_t object_count;
-	uint32_t looked_up;
+	uint32_t looked_up; /* all below are final, or found and in parts */
 	uint32_t remaining; /* objects without final status */
 	uint8_t *names;
 	uint64_t bytes_total, bytes_done;

@@ -30,6 +30,10 @@ static uint8_t lease_status(int error, uint8_t absent)
 	switch (error) {
 	case -ENOENT:
 		return absent;
+	case -ESTALE:
+		return STRAIT_STATUS_EVICTED;
+	case -EFBIG:
+		return STRAIT_STATUS_TOO_LARGE;
 	case -ENXIO:
 		return STRAIT_STATUS_REFUSED; /* pool_check(), which says more in the log */
 	default:
@@ -37,7 +41,15 @@ static uint8_t lease_status(int error, uint8_t absent)
 	}
 }
 
-static void object_lookup(struct order *o, uint32_t index)
+static void object_hold(struct order *o, struct order_object *obj, const struct pool_object *found)
+{
+	obj->lease = found->handle;
+	obj->data = found->data;
+	o->bytes_waiting -= obj->length < o->bytes_waiting ? obj->length : o->bytes_waiting;
+}
+
+/* 0: found or final; -EINPROGRESS, -EAGAIN, -ENOSPC: not yet (pool/gateway.h). */
+static int object_lookup(struct order *o, uint32_t index)
 {
 	struct order_object *obj = &o->objects[index];
 	struct pool *pool = object_pool(o, obj);
@@ -45,18 +57,25 @@ static void object_lookup(struct order *o, uint32_t index)
 	int ret;
 
 	if (obj->lease != 0)
-		return;
+		return 0;
 	ret = pool == NULL ? -ENOENT : pool_lease(pool, object_key(o, obj), obj->key_len, &found);
+	if (ret == -EINPROGRESS || ret == -EAGAIN || ret == -ENOSPC)
+		return ret;
 	if (ret < 0) {
-		if (ret != -ENOENT && ret != -ENXIO)
+		if (ret != -ENOENT && ret != -ENXIO && ret != -ESTALE && ret != -EFBIG)
 			log_limited(LOG_LEVEL_ERROR, "order", 1000, "pool lookup failed: %s",
 				strerror(-ret));
 		order_object_final(o, index, lease_status(ret, STRAIT_STATUS_NOT_FOUND));
-		return;
+		return 0;
 	}
 	obj->length = found.len;
 	obj->digest = found.digest;
-	pool_release(pool, found.handle);
+	obj->found = true;
+	if (found.staged)
+		object_hold(o, obj, &found);
+	else
+		pool_release(pool, found.handle);
+	return 0;
 }
 
 static void cut_failed(struct order *o)
@@ -68,27 +87,61 @@ static void cut_failed(struct order *o)
 	order_end(o, STRAIT_STATUS_INTERNAL);
 }
 
-/* Returns how many objects were looked at. */
-static uint32_t order_lookup(struct order *o, uint32_t slice, uint64_t unix_ms)
+static bool order_has_leases(const struct order *o)
 {
-	uint32_t n = 0;
+	for (uint32_t i = 0; i < o->looked_up; i++) {
+		if (o->objects[i].lease != 0)
+			return true;
+	}
+	return false;
+}
 
-	while (o->looked_up < o->object_count && n < slice) {
-		if (o->objects[o->looked_up].status == STRAIT_STATUS_PENDING) {
-			object_lookup(o, o->looked_up);
-			n++;
-		}
-		o->looked_up++;
+/* What was found travels: all, or as much as there is room for at a time. */
+static void order_cut(struct order *o, uint64_t unix_ms)
+{
+	o->state = ORDER_ACTIVE;
+	if (order_cut_parts(o) < 0)
+		cut_failed(o);
+	else
+		order_admit(o, unix_ms);
+}
+
+/*
+ * Returns how many objects were looked at. *more: it is worth to call again at once. Beyond one
+ * that is being brought it looks, too, so that many are brought at a time.
+ */
+static uint32_t order_lookup(struct order *o, uint32_t slice, uint64_t unix_ms, bool *more)
+{
+	uint32_t n = 0, first = o->object_count, at = o->looked_up;
+	int ret = 0;
+
+	for (; at < o->object_count && n < slice && (ret == 0 || ret == -EINPROGRESS); at++) {
+		if (o->objects[at].status != STRAIT_STATUS_PENDING || o->objects[at].lease != 0)
+			continue;
+		ret = object_lookup(o, at);
+		n++;
+		if (ret < 0 && at < first)
+			first = at;
 	}
-	if (o->looked_up == o->object_count) {
-		o->state = ORDER_ACTIVE;
-		if (order_cut_parts(o) < 0) {
-			cut_failed(o);
-		} else {
-			order_admit(o, unix_ms);
-		}
-	}
+	o->looked_up = at < first ? at : first;
+	*more = *more || (first == o->object_count && at < o->object_count);
+	if (o->looked_up == o->object_count ||
+		(ret == -ENOSPC && first == at - 1 && order_has_leases(o)))
+		order_cut(o, unix_ms);
 	return n;
+}
+
+/* Of an order that was cut before all of it was found: the rest, when the first part is through. */
+static bool order_resume(struct order *o)
+{
+	if (o->looked_up == o->object_count || o->live > 0)
+		return false;
+	for (uint32_t p = 0; p < o->part_count; p++) {
+		if (!o->parts[p].done)
+			return false;
+	}
+	o->state = ORDER_LOOKUP;
+	return true;
 }
 
 /* ---- transfers --------------------------------------------------------------------------- */
@@ -269,13 +322,8 @@ static int tx_feed(struct order_tx *t)
 				pool_release(pool, found.handle);
 				ret = -ENOENT;
 			}
-			if (ret == 0) {
-				obj->lease = found.handle;
-				o->bytes_waiting -= obj->length < o->bytes_waiting
-					? obj->length
-					: o->bytes_waiting;
-				obj->data = found.data;
-			}
+			if (ret == 0)
+				object_hold(o, obj, &found);
 		}
 		c.data = obj->data;
 		if (ret < 0) {
@@ -340,8 +388,8 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 			order_end(o, STRAIT_STATUS_DEADLINE);
 		}
 		if (o->state == ORDER_LOOKUP && o->live == 0 && slice > 0)
-			slice -= order_lookup(o, slice, unix_ms);
-		if (o->state == ORDER_LOOKUP)
+			slice -= order_lookup(o, slice, unix_ms, &more);
+		else if (o->state == ORDER_LOOKUP)
 			more = more || o->live == 0;
 		if (o->state == ORDER_ACTIVE && !order_is_ending(o)) {
 			if (o->link->queues[0].session != NULL && !os->draining)
@@ -350,6 +398,8 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 				o->live == 0)
 				order_end(o, STRAIT_STATUS_UNREACHABLE);
 		}
+		if (o->state == ORDER_ACTIVE && !order_is_ending(o))
+			more = order_resume(o) || more;
 		order_settle(o, now_ns);
 	}
 	return more;

@@ -537,6 +537,80 @@ static void commands_that_found_no_memory_are_tried_again(void **state)
 	assert_int_equal(orders_pending(w->orders), 0);
 }
 
+/* Everything the transfer asks for is committed, then it closes. */
+static void ship(struct world *w, struct tx_transfer *tx)
+{
+	uint32_t n = tx_transfer_objects(tx);
+
+	event(w, SESSION_EVENT_TX_WANT, tx, n, 0);
+	for (uint32_t i = 0; i < n; i++)
+		event(w, SESSION_EVENT_TX_OBJECT, tx, i, STRAIT_STATUS_COMMITTED);
+	event(w, SESSION_EVENT_TX_CLOSED, tx, 0, STRAIT_STATUS_COMMITTED);
+	turn(w);
+}
+
+static void an_order_waits_for_objects_that_are_being_brought(void **state)
+{
+	struct world *w = *state;
+
+	w->pool.staging = true;
+	w->pool.stage_room = OBJECTS;
+	w->pool.lease_error = -EINPROGRESS;
+	assert_int_equal(start(w, 1, OBJECTS, 0, 0), STRAIT_STATUS_PENDING);
+	assert_false(orders_run(w->orders, w->now_ns, w->unix_ms)); /* no busy waiting */
+	assert_null(started(w));
+	w->pool.lease_error = -EAGAIN;
+	assert_false(orders_run(w->orders, w->now_ns, w->unix_ms));
+	w->pool.lease_error = 0;
+	turn(w);
+	assert_non_null(started(w));
+	assert_int_equal(fake_leases(&w->pool), OBJECTS); /* kept from the lookup on */
+	ship(w, started(w));
+	assert_int_equal(fake_leases(&w->pool), 0);
+	assert_int_equal(w->results, OBJECTS);
+}
+
+static void an_order_larger_than_the_staging_room_ships_in_parts(void **state)
+{
+	struct world *w = *state;
+
+	w->pool.staging = true;
+	w->pool.stage_room = 4;
+	assert_int_equal(start(w, 1, OBJECTS, 0, 1), STRAIT_STATUS_PENDING);
+	for (unsigned int done = 4; done < OBJECTS - 1; done += 4) {
+		turn(w);
+		assert_int_equal(fake_leases(&w->pool), 4);
+		ship(w, started(w));
+		assert_int_equal(w->results, done);
+	}
+	ship(w, started(w));
+	assert_int_equal(w->results, OBJECTS - 1);
+	for (int i = 1; i < OBJECTS; i++)
+		assert_int_equal(w->status[i], STRAIT_STATUS_COMMITTED);
+	assert_int_equal(orders_pending(w->orders), 0);
+}
+
+static void an_order_that_was_cut_in_parts_ends_whole(void **state)
+{
+	struct world *w = *state;
+
+	w->pool.staging = true;
+	w->pool.stage_room = 4;
+	assert_int_equal(start(w, 1, OBJECTS, 0, 0), STRAIT_STATUS_PENDING);
+	turn(w);
+	ship(w, started(w));
+	w->pool.lease_error = -EINPROGRESS;
+	turn(w);
+	assert_true(orders_cancel(w->orders, 1));
+	if (orders_live(w->orders) > 0)
+		event(w, SESSION_EVENT_TX_CLOSED, started(w), 0, STRAIT_STATUS_CANCELED);
+	turn(w);
+	assert_int_equal(w->results, OBJECTS);
+	assert_int_equal(w->status[OBJECTS - 1], STRAIT_STATUS_CANCELED);
+	assert_int_equal(fake_leases(&w->pool), 0);
+	assert_int_equal(orders_pending(w->orders), 0);
+}
+
 static void bad_orders_are_refused(void **state)
 {
 	struct world *w = *state;
@@ -593,6 +667,9 @@ int main(void)
 		TEST(slots_go_to_the_most_urgent),
 		TEST(a_full_ring_keeps_the_order_of_commands),
 		TEST(commands_that_found_no_memory_are_tried_again),
+		TEST(an_order_waits_for_objects_that_are_being_brought),
+		TEST(an_order_larger_than_the_staging_room_ships_in_parts),
+		TEST(an_order_that_was_cut_in_parts_ends_whole),
 		TEST(bad_orders_are_refused),
 		TEST(an_order_of_a_lost_pool_is_refused_with_a_reason),
 	};

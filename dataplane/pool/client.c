@@ -71,6 +71,15 @@ void strait_pool_close(struct strait_pool *pool)
 	free(pool);
 }
 
+int strait_pool_arena(struct strait_pool *pool, void **base, size_t *len)
+{
+	if (pool == NULL || base == NULL || len == NULL)
+		return -EINVAL;
+	*base = pool->shm->arena;
+	*len = (size_t)pool->shm->geo.page_count * SHM_PAGE;
+	return 0;
+}
+
 uint64_t strait_digest(const void *data, size_t len)
 {
 	/* ISA-L inverts on the way in and out; the ECMA-182 digest with init 0 does neither. */

@@ -229,6 +229,23 @@ static void *hammer(void *arg)
 	return (void *)wrong;
 }
 
+static void arena_holds_every_object_and_nothing_else(void **state)
+{
+	struct strait_pool_stats s;
+	struct strait_writer writer;
+	uint8_t *base = NULL;
+	size_t len = 0;
+
+	(void)state;
+	assert_int_equal(strait_pool_arena(pool, (void **)&base, &len), 0);
+	assert_int_equal(strait_pool_stats(pool, &s), 0);
+	assert_true(len == s.arena_bytes);
+	assert_int_equal(strait_put_begin(pool, "k", 1, 5000, &writer), 0);
+	assert_true((uint8_t *)writer.data >= base && (uint8_t *)writer.data + 5000 <= base + len);
+	strait_put_abort(pool, &writer);
+	assert_int_equal(strait_pool_arena(pool, NULL, &len), -EINVAL);
+}
+
 static void threads_share_a_pool(void **state)
 {
 	struct strait_pool_stats s;
@@ -258,6 +275,7 @@ int main(void)
 		TEST(batch_answers_like_single_questions),
 		TEST(bad_arguments_are_errors),
 		TEST(errors_have_words_of_either_sign),
+		TEST(arena_holds_every_object_and_nothing_else),
 		TEST(threads_share_a_pool),
 	};
 

@@ -3,7 +3,7 @@
 
 /*
  * What the edge needs of a site's object store. The embedded backend is the shm pool (shm_pool.h);
- * a gateway to another store is a second one.
+ * a gateway to another store (gateway.h) is a second one.
  *
  * Source side: lease an object, read its bytes, release. While leased its bytes neither move nor
  * change, even if it is removed. Destination side: reserve, fill, then publish or abandon. Nothing
@@ -39,6 +39,7 @@ struct pool_object {
 	void *resume; /* reserve only: the transport's have state; all 0 unless resumed */
 	uint32_t resume_len;
 	bool resumed; /* an earlier writer's bytes and resume area are in place */
+	bool staged;  /* lease only: keep it, the next one costs a read of another store */
 };
 
 struct pool;
@@ -86,7 +87,12 @@ static inline int pool_check(struct pool *pool, char *err, size_t err_len)
 
 /*
  * Source: lease a visible object. -ENOENT, -ENXIO (pool_check()). Every success needs one
- * pool_release().
+ * pool_release(). A gateway's pool (gateway.h) also has
+ *   -EINPROGRESS  it is being brought, call again
+ *   -EAGAIN       enough others are being brought
+ *   -ENOSPC       not before others were released
+ *   -ESTALE       it went or changed while it was brought
+ *   -EFBIG        it does not fit
  */
 static inline int pool_lease(struct pool *pool, const void *key, size_t key_len,
 	struct pool_object *out)

@@ -129,6 +129,12 @@ STRAIT_API const char *strait_pool_open_error(void);
 STRAIT_API void strait_pool_close(struct strait_pool *pool);
 
 /*
+ * Where objects lie in this process, all of them and nothing else: for registering with a NIC or
+ * another transport. *base stays until the pool is closed.
+ */
+STRAIT_API int strait_pool_arena(struct strait_pool *pool, void **base, size_t *len);
+
+/*
  * Copy data into the pool and make it visible.
  *   -EEXIST  the key is there already; its first value stays
  *   -EBUSY   another writer is putting the same key now
