@@ -161,6 +161,34 @@ sim-report: $(SIM) ## measure the transport, write doc/transport-report.md (REPO
 bench: $(BUILD)/bin/strait-bench ## one core's sender and receiver beside their ceilings (four minutes)
 	$(Q)BUILD=$(BUILD) tools/bench/table.py
 
+# The gateway to Mooncake is Python around Mooncake's own client, which comes from PyPI.
+MOONCAKE := $(BUILD)/bin/strait-mooncake
+$(MOONCAKE): tools/mooncake/strait-mooncake.in $(BUILD)/mooncake-venv/installed
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)sed 's|@build@|$(abspath $(BUILD))|g; s|@source@|$(CURDIR)|g' $< > $@ && chmod 755 $@
+$(BUILD)/mooncake-venv/installed: tools/mooncake/requirements.txt tools/mooncake/venv.sh
+	$(call say,VENV,$@)tools/mooncake/venv.sh $(@D) && touch $@
+mooncake: all $(MOONCAKE) ## strait-mooncake, the gateway to Mooncake stores (its wheel comes from PyPI)
+
+demo-mooncake: ## two Mooncake stores, one emulated WAN: what is put at one is read at the other (root)
+	$(Q)tools/dev/deps.sh build mooncake
+	$(submake) mooncake
+	$(Q)$(BUILD)/mooncake-venv/bin/python tools/mooncake/demo.py --build $(BUILD) $(MOONCAKE_ARGS)
+
+check-mooncake: ## what may fail between two real Mooncake stores, up to five minutes
+	$(Q)tools/dev/deps.sh build mooncake
+	$(submake) mooncake mooncake-lint
+	$(Q)BUILD=$(BUILD) tools/dev/run_tests.py -t 280 $(T:%=--only %) -- \
+		$(sort $(wildcard tests/mooncake/*_test.py))
+
+bench-mooncake: ## beside Mooncake's own reads across the same emulated WAN (root)
+	$(Q)tools/dev/deps.sh build mooncake
+	$(submake) mooncake
+	$(Q)$(BUILD)/mooncake-venv/bin/python tools/mooncake/side_by_side.py --build $(BUILD) $(MOONCAKE_ARGS)
+
+mooncake-lint: ## ruff and mypy of the gateway; the two come from PyPI
+	$(Q)BUILD=$(BUILD) tools/mooncake/lint.sh
+
 # Programs around other transports' libraries; nothing of Strait is linked with them.
 PEERS := $(BUILD)/peers/norm_copy $(BUILD)/peers/udt_copy
 $(BUILD)/peers/norm_copy: PEER_LIBS := -lnorm
@@ -248,7 +276,7 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: all demo check unit sim-check soak sim-report bench peers bench-peers mutants e2e dts dts-lint dts-mutants fuzz fuzzers lint check-commits \
+.PHONY: mooncake demo-mooncake check-mooncake bench-mooncake mooncake-lint all demo check unit sim-check soak sim-report bench peers bench-peers mutants e2e dts dts-lint dts-mutants fuzz fuzzers lint check-commits \
 	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------
