@@ -101,7 +101,7 @@ class Runner:
         for program in PROGRAMS:
             if not (s.build_dir / "bin" / program).is_file():
                 raise ConfigurationError(f"{s.build_dir}/bin/{program} is not built")
-        specs = select(s.test_suites or run.test_suites, run.func, run.perf or s.perf, s.long)
+        specs = select(s.test_suites or run.test_suites, run.func, run.perf or s.perf)
         for spec in specs:
             overrides = self._config.tests.get(spec.name, {})
             fill(spec.cls.Config, overrides, f"tests_config: {spec.name}")

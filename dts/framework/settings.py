@@ -24,7 +24,6 @@ class Settings:
     seed: int | None = None
     jobs: int = 1
     perf: bool = False
-    long: bool = False
     verbose: bool = False
     list_cases: bool = False
 
@@ -63,9 +62,8 @@ def parse_settings(argv: list[str]) -> Settings:
         "--seed", type=int, default=int(env_seed) if env_seed else None,
         help="of everything random; printed at the start [DTS_SEED]")
     parser.add_argument(
-        "--jobs", type=int, metavar="N", default=int(os.environ.get("DTS_JOBS", "3")),
-        help="so many suites at a time, each on a testbed of its own; 3 unless told [DTS_JOBS]")
-    flag("long", "run cases of a minute and more too")
+        "--jobs", type=int, metavar="N", default=int(os.environ.get("DTS_JOBS", "4")),
+        help="so many suites at a time, each on a testbed of its own; 4 unless told [DTS_JOBS]")
     flag("perf", "run performance cases too")
     flag("verbose", "debug messages on the terminal")
     parser.add_argument("--list", action="store_true", help="list suites and cases, run none")
@@ -79,4 +77,4 @@ def parse_settings(argv: list[str]) -> Settings:
         tests_config=args.tests_config_file, output_dir=args.output_dir.resolve(),
         build_dir=args.build_dir.resolve(), test_suites=args.test_suite or env_suites,
         re_run=args.re_run, seed=args.seed, jobs=args.jobs, perf=args.perf,
-        long=args.long, verbose=args.verbose, list_cases=args.list)
+        verbose=args.verbose, list_cases=args.list)

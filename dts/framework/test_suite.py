@@ -18,11 +18,10 @@ Method = TypeVar("Method", bound=Callable[..., None])
 
 
 class TestCaseType(Enum):
-    """Functional cases always run, performance cases and long ones when asked for."""
+    """Functional cases always run, performance cases when asked for."""
 
     FUNCTIONAL = "func"
     PERFORMANCE = "perf"
-    LONG = "long"
 
 
 def _mark(method: Method, kind: TestCaseType) -> Method:
@@ -38,11 +37,6 @@ def func_test(method: Method) -> Method:
 def perf_test(method: Method) -> Method:
     """A performance case."""
     return _mark(method, TestCaseType.PERFORMANCE)
-
-
-def long_test(method: Method) -> Method:
-    """A functional case that takes a minute or more: runs with --long, or by its name."""
-    return _mark(method, TestCaseType.LONG)
 
 
 def no_packets(method: Method) -> Method:
@@ -114,11 +108,9 @@ def load_suite(name: str) -> type[TestSuite]:
     return found[0]
 
 
-def select(entries: Iterable[str], func: bool, perf: bool,
-           long: bool = False) -> list[SuiteSpec]:
+def select(entries: Iterable[str], func: bool, perf: bool) -> list[SuiteSpec]:
     """Suites and cases from entries `suite case case`; without cases all of the wanted types."""
-    kinds = {TestCaseType.FUNCTIONAL: func, TestCaseType.PERFORMANCE: perf,
-             TestCaseType.LONG: long}
+    kinds = {TestCaseType.FUNCTIONAL: func, TestCaseType.PERFORMANCE: perf}
     out = []
     for entry in entries:
         name, *wanted = entry.split()

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers near where they wrap or end: packet numbers, generations, transfer ids, clocks, sizes.
+"""Numbers near where they wrap or end: packet numbers, generations, counters, clocks, sizes.
 
-A sender may skip packet numbers and transfer ids, so every edge but the last of 64 bits is near."""
+A sender may skip packet numbers, so every edge but the last of 64 bits is near. Transfer ids: suite
+transfer_ids."""
 import random
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.strait import REPORT_INTERVAL, Master
-from api.test import fail, verify, write_performance_json
+from api.test import fail, verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
@@ -26,12 +25,10 @@ from api.wire import (
     packet,
     put_object,
 )
-from framework.test_suite import BaseConfig, TestSuite, func_test, long_test, perf_test
+from framework.test_suite import TestSuite, func_test
 
-STEP = 2048
 TOP32, TOP64 = 1 << 32, 1 << 64
 WINDOW = 131072
-LAST_TRANSFER = (1 << 32) - 1
 CLOCK_END = 1 << 52
 
 
@@ -39,18 +36,8 @@ CLOCK_END = 1 << 52
 class TestNumberWraps(TestSuite):
     """Cases: a_transfer_across_a_generation, generations_one_by_one, numbers_far_ahead,
     numbers_across_32_bits, numbers_of_one_slot, session_counter_at_its_end,
-    last_number_of_a_generation, transfer_ids_by_steps, transfer_ids_far_below, largest_sizes,
-    receive_clock_at_its_end, transfer_ids_upwards, transfer_ids_to_the_last,
-    edge_changes_keys_by_itself."""
-
-    @dataclass
-    class Config(BaseConfig):
-        """How long transfer_ids_upwards may climb, and transfer_ids_to_the_last."""
-
-        climb_seconds: float = 3.0
-        climb_to_the_end_seconds: float = 600.0
-
-    config: Config
+    last_number_of_a_generation, largest_sizes,
+    receive_clock_at_its_end."""
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer."""
@@ -269,47 +256,6 @@ class TestNumberWraps(TestSuite):
         fail(f"counter {counter} was accepted after 2^64 - 1")
 
     @func_test
-    def transfer_ids_by_steps(self) -> None:
-        """Ids may skip up to 2048.
-
-        Steps:
-            Send objects in transfers whose ids are 1, 2047 and 2048 above the one before, twenty
-            times.
-        Verify:
-            All arrive, no drop counter moves.
-        """
-        with counted(self._edge, self._peer, "steps"):
-            number = 1
-            for i in range(20):
-                number += (1, STEP - 1, STEP)[i % 3]
-                self._send(2000, transfer=number)
-
-    @func_test
-    def transfer_ids_far_below(self) -> None:
-        """Ids far below the highest are closed.
-
-        Steps:
-            Go up to id 10 * 2048; then send symbols and OPEN of an id never used, 2048 and more
-            below, then of one 2047 below.
-        Verify:
-            rx_transfer counts the former's symbols, and no other drop counter moves; its OPEN
-            opens nothing. The latter's object arrives.
-        """
-        for i in range(1, 11):
-            self._send(1000, transfer=i * STEP)
-        high = 10 * STEP
-        low = [high - STEP, high - STEP - 1, 3]
-        with counted(self._edge, self._peer, "far below", rx_transfer=len(low)):
-            for number in low:
-                out = self._session.transfer([self._item(1000)], transfer=number)
-                self._session.control(out.open_frame())
-                self._session.send_symbol(out, OBJECTS, 0, 0)
-                self._peer.rest(0.05)
-                verify(out.open_status != Status.PENDING, f"transfer {number} was opened")
-        with counted(self._edge, self._peer, "just not"):
-            self._send(1000, transfer=high - STEP + 1)
-
-    @func_test
     def largest_sizes(self) -> None:
         """OPEN with every field at its end.
 
@@ -356,104 +302,3 @@ class TestNumberWraps(TestSuite):
         with counted(self._edge, self._peer, "beyond", rx_frame=3):
             for stamp in (CLOCK_END, 1 << 63, (1 << 64) - 1):
                 session.control(frames.Report(0, 0, stamp, 0, 0, [(0, 0)]))
-
-    def _climb(self, seconds: float) -> tuple[int, int]:
-        """OPEN and CLOSE transfers in steps of 2048, two packets of 24 at a time, until every step
-        is made or time is up: the last id that was answered, and how many were."""
-        session = self._session
-        whole = frames.Open(1, 0, 1000, 30, 1, 1432).encode()
-        close = frames.Close(1, Status.CANCELED).encode()
-        acked = 0
-
-        def receive(data: bytes) -> None:
-            # Only what counts here, and fast.
-            nonlocal acked
-            number = packet.decode(data).number
-            plain = session.rx.open(data[:packet.HEADER_BYTES], number,
-                                    data[packet.HEADER_BYTES:]) or b""
-            at = 0
-            while at + 3 <= len(plain):
-                size = int.from_bytes(plain[at + 1:at + 3], "big")
-                if plain[at] == frames.CloseAck.kind:
-                    acked = max(acked, int.from_bytes(plain[at + 3:at + 7], "big"))
-                at += 3 + size
-        session.receive = receive  # type: ignore[method-assign]
-        at, count, end = 0, 0, time.monotonic() + seconds
-        while time.monotonic() < end and at + 48 * STEP < LAST_TRANSFER:
-            for half in range(2):
-                content = b""
-                for i in range(24):
-                    number = (at + (half * 24 + i + 1) * STEP).to_bytes(4, "big")
-                    content += whole[:3] + number + whole[7:] + close[:3] + number + close[7:]
-                session.send(session.seal(packet.CONTROL, content))
-            goal = at + 48 * STEP
-            self._peer.until(partial(lambda goal: acked >= goal, goal), 0.05)
-            count += max(acked - at, 0) // STEP
-            at = max(acked, at)
-        del session.receive
-        session.next_transfer = at + 1
-        return at, count
-
-    @perf_test
-    def transfer_ids_upwards(self) -> None:
-        """Ids in steps of 2048, as far up as there is time (climb_seconds).
-
-        Steps:
-            OPEN and CLOSE a transfer for each step; send an object with the next id.
-        Verify:
-            They are answered, the object arrives, no drop counter moves. The rate is written as
-            performance JSON.
-        """
-        with counted(self._edge, self._peer, "climb"):
-            started = time.monotonic()
-            at, count = self._climb(self.config.climb_seconds)
-            seconds = time.monotonic() - started
-            self._send()
-        write_performance_json({"transfers": count, "seconds": round(seconds, 3), "last_id": at,
-                                "transfers_per_second": round(count / seconds)})
-        verify(count > 1000, f"{count} transfers were answered in {seconds:.1f} s")
-
-    @long_test
-    def transfer_ids_to_the_last(self) -> None:
-        """Ids in steps of 2048 up to 2^32 - 1; a minute or two.
-
-        Steps:
-            OPEN and CLOSE a transfer for each step; send objects with the last ids and the last
-            one; then a symbol of transfer 1 again.
-        Verify:
-            The objects arrive, no drop counter moves; after the last id 1 counts as closed:
-            rx_transfer counts its symbol, and no other drop counter moves.
-        """
-        with counted(self._edge, self._peer, "climb"):
-            at, _ = self._climb(self.config.climb_to_the_end_seconds)
-            verify(at + 48 * STEP >= LAST_TRANSFER, f"only up to {at} in time")
-            while self._session.next_transfer + STEP < LAST_TRANSFER:
-                self._send(100, transfer=self._session.next_transfer + STEP - 1)
-            self._send(transfer=LAST_TRANSFER)
-        with counted(self._edge, self._peer, "after the last id", rx_transfer=1):
-            out = self._session.transfer([self._item(1000)], transfer=1)
-            self._session.send_symbol(out, OBJECTS, 0, 0)
-
-    @long_test
-    def edge_changes_keys_by_itself(self) -> None:
-        """A minute in a session: the edge enters the next generation.
-
-        Steps:
-            Let a session live for 65 s with a PING every second, which makes the edge send; then
-            send an object.
-        Verify:
-            The edge's packets come in generation 0 until 55 s have passed and in 1 at the end,
-            under its keys, numbers starting at 2^23; the object arrives; no drop counter moves.
-        """
-        session = self._session
-        with counted(self._edge, self._peer, "rekey"):
-            start = time.monotonic()
-            early = 0
-            while time.monotonic() < start + 65:
-                session.control(frames.Ping())
-                self._peer.rest(1)
-                if time.monotonic() < start + 55:
-                    early = session.rx_generation
-            verify(early == 0, f"generation {early} before its time")
-            verify(session.rx_generation == 1, f"generation {session.rx_generation} after 65 s")
-            self._send()

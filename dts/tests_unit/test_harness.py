@@ -41,7 +41,6 @@ from framework.test_suite import (
     TestSuite,
     cases_of,
     func_test,
-    long_test,
     no_packets,
     perf_test,
     select,
@@ -215,7 +214,7 @@ class TestResults(unittest.TestCase):
 
 
 class Sample(TestSuite):
-    """Cases: one, two, four."""
+    """Cases: one, two."""
 
     Config: ClassVar[type[BaseConfig]] = BaseConfig
 
@@ -229,10 +228,6 @@ class Sample(TestSuite):
 
     def three(self) -> None:
         """No case."""
-
-    @long_test
-    def four(self) -> None:
-        """Long."""
 
 
 class Attempts(TestSuite):
@@ -315,7 +310,7 @@ class TestSelection(unittest.TestCase):
 
     def test_cases_are_decorated_methods(self) -> None:
         """In the order of the file."""
-        self.assertEqual(list(cases_of(Sample)), ["one", "two", "four"])
+        self.assertEqual(list(cases_of(Sample)), ["one", "two"])
 
     def test_every_configured_suite_loads(self) -> None:
         """And each has cases; unknown ones are errors."""
@@ -324,13 +319,6 @@ class TestSelection(unittest.TestCase):
         for entry in ("no_such_suite", "smoke_tests no_such_case"):
             with self.assertRaises(ConfigurationError):
                 select([entry], True, True)
-
-    def test_long_cases_are_asked_for(self) -> None:
-        """By --long or by their names."""
-        name = "transfer_ids_to_the_last"
-        for entry, long, there in (("number_wraps", False, False), ("number_wraps", True, True),
-                                   (f"number_wraps {name}", False, True)):
-            self.assertEqual(name in select([entry], True, True, long)[0].cases, there)
 
     def test_every_suite_is_configured(self) -> None:
         """None is written and forgotten."""

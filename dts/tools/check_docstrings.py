@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 DTS = Path(__file__).resolve().parent.parent
-DECORATORS = {"func_test", "perf_test", "long_test"}
+DECORATORS = {"func_test", "perf_test"}
 
 
 def is_case(node: ast.AST) -> bool:
