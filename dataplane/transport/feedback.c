@@ -56,41 +56,79 @@ static void loss_update(struct session *s)
 		x->loss = 0.5;
 }
 
-static void on_acked(void *ctx, const struct sent_packet *p, bool was_lost)
+/* The same as loss_count(x, 0, 1) n times. */
+static void loss_count_arrived(struct sender *x, uint32_t n)
 {
-	struct session *s = ctx;
-	struct sender *x = &s->tx;
+	while (n > 0) {
+		/* One more than fit below the bound: the counts are halved with it. */
+		uint32_t room = (uint32_t)(LOSS_WINDOW - x->window_total) + 1;
+
+		room = room < n ? room : n;
+		loss_count(x, 0, room);
+		n -= room;
+	}
+}
+
+static bool is_of_same_block(const struct sent_packet *a, const struct sent_packet *b)
+{
+	return a->block == b->block && a->transfer == b->transfer && a->kind == b->kind &&
+		a->stream == b->stream && a->epoch == b->epoch;
+}
+
+/* n packets of one kind, one block and one epoch, sent one after the other. */
+static void block_acked(struct session *s, const struct sent_packet *p, uint32_t n, bool was_lost)
+{
 	struct tx_transfer *t = entry_transfer(s, p);
 	struct tx_block *b;
-	uint64_t bit = UINT64_C(1) << (p->esi % 64);
 	bool current;
 
-	mtu_data_acked(&s->mtu, p->bytes, p->time_ns);
-	if (p->time_ns > x->rack_ns)
-		x->rack_ns = p->time_ns;
-	if (p->time_ns < x->rack_before_ns && x->rack_before_ns - p->time_ns > x->late_ns)
-		x->late_ns = x->rack_before_ns - p->time_ns;
-	if (was_lost) {
-		COUNT(s, tx_spurious);
-		loss_count(x, -1, 0);
-	} else {
-		loss_count(x, 0, 1);
-	}
 	if (t == NULL)
 		return;
 	b = &t->stream[p->stream].blocks[p->block];
 	current = p->epoch == b->epoch && !was_lost;
 	if (p->kind == SENT_SOURCE) {
-		b->acked[p->esi / 64] |= bit;
-		if (current)
-			b->flying[p->esi / 64] &= ~bit;
+		for (uint32_t i = 0; i < n; i++) {
+			uint64_t bit = UINT64_C(1) << (p[i].esi % 64);
+
+			b->acked[p[i].esi / 64] |= bit;
+			if (current)
+				b->flying[p[i].esi / 64] &= ~bit;
+		}
 	} else {
-		b->rows_acked++;
+		b->rows_acked += (uint8_t)n;
 		if (current)
-			b->rows_flying--;
+			b->rows_flying -= (uint8_t)n;
 	}
 	if (tx_block_is_covered(b, partition_k(&t->stream[p->stream].part, p->block)))
 		sender_block_done(s, t, p->stream, p->block);
+}
+
+/* Send times of a run never fall: the first and the last say what a step a packet would. */
+static void on_acked(void *ctx, const struct sent_packet *p, uint32_t n, bool was_lost)
+{
+	struct session *s = ctx;
+	struct sender *x = &s->tx;
+	uint64_t first_ns = p[0].time_ns, last_ns = p[n - 1].time_ns;
+
+	if (mtu_heeds_data(&s->mtu, last_ns))
+		for (uint32_t i = 0; i < n; i++)
+			mtu_data_acked(&s->mtu, p[i].bytes, p[i].time_ns);
+	if (last_ns > x->rack_ns)
+		x->rack_ns = last_ns;
+	if (first_ns < x->rack_before_ns && x->rack_before_ns - first_ns > x->late_ns)
+		x->late_ns = x->rack_before_ns - first_ns;
+	if (was_lost) {
+		COUNT_ADD(s, tx_spurious, n);
+		for (uint32_t i = 0; i < n; i++)
+			loss_count(x, -1, 0);
+	} else {
+		loss_count_arrived(x, n);
+	}
+	for (uint32_t i = 0, end; i < n; i = end) {
+		for (end = i + 1; end < n && is_of_same_block(&p[i], &p[end]); end++)
+			;
+		block_acked(s, &p[i], end - i, was_lost);
+	}
 }
 
 void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)

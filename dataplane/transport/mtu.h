@@ -127,6 +127,12 @@ static inline bool mtu_data_sent(struct mtu *m, uint16_t bytes, uint64_t now_ns)
 	return true;
 }
 
+/** Whether mtu_data_acked() may do anything for a packet sent at or before sent_ns. */
+static inline bool mtu_heeds_data(const struct mtu *m, uint64_t sent_ns)
+{
+	return m->confirming || (m->waiting_bytes > 0 && sent_ns >= m->waiting_ns);
+}
+
 /** A data packet sent at sent_ns arrived. */
 void mtu_data_acked(struct mtu *m, uint16_t bytes, uint64_t sent_ns);
 

@@ -77,7 +77,7 @@ int receiver_open(struct session *s, const struct frame_open *o)
 		return 0; /* all slots live: the OPEN comes again */
 	slot = &r->slots[i];
 	memset(slot, 0, sizeof(*slot));
-	slot->used = true;
+	slot->used = r->any_untold = true;
 	slot->id = o->transfer;
 	slot->early = SCRATCH_NONE;
 	slot->open = (struct session_open){

@@ -17,14 +17,22 @@
  * due, since its slot was taken or an object's bytes went away, is encoded anew by row_bytes().
  */
 
-enum { FOLD = 8 };
+enum {
+	FOLD = 8,
+	HEADERS_AHEAD = 2,
+	/*
+	 * The processor's own prefetcher loses its place between bursts and finds it again after
+	 * some 8 kB. Larger symbols that follow each other in memory it is best left alone with.
+	 */
+	PREFETCH_MAX = 4096,
+};
 
 struct item {
 	struct tx_block *b;
 	const uint8_t *src;
 	uint8_t *packet;
 	uint32_t block, esi, len;
-	bool last; /* of its block */
+	uint8_t flags;
 };
 
 struct row_cache *rows_cache(struct session *s, const struct tx_transfer *t, uint32_t block,
@@ -133,20 +141,28 @@ static uint32_t collect(struct session *s, struct tx_transfer *t, uint8_t stream
 	for (;;) {
 		struct item *i = &items[n];
 		struct tx_block *b = &st->blocks[block];
-		uint32_t k = partition_k(&st->part, block);
+		uint32_t word = esi / 64;
+		uint64_t bit = UINT64_C(1) << (esi % 64);
 
-		if (!((b->acked[esi / 64] | b->flying[esi / 64]) >> (esi % 64) & 1)) {
+		if (!((b->acked[word] | b->flying[word]) & bit)) {
+			uint64_t at = partition_offset(&st->part, block, esi);
+
 			i->b = b;
 			i->block = block;
 			i->esi = esi;
-			i->src = tx_symbol(t, stream, block, esi, false,
-				s->tx.gather_bytes + (size_t)n * s->cfg.symbol_bytes);
-			i->len = partition_symbol_len(&st->part,
-				partition_offset(&st->part, block, esi));
-			i->last = esi + 1 == k && !(b->flags & TX_BLOCK_UNCLOSED);
-			b->flying[esi / 64] |= UINT64_C(1) << (esi % 64);
-			again += b->sent[esi / 64] >> (esi % 64) & 1;
-			b->sent[esi / 64] |= UINT64_C(1) << (esi % 64);
+			i->len = partition_symbol_len(&st->part, at);
+			i->src = stream == STRAIT_STREAM_OBJECTS ? tx_symbol_in_place(t, at, i->len)
+								 : NULL;
+			if (i->src == NULL)
+				i->src = tx_symbol(t, stream, block, esi, false,
+					s->tx.gather_bytes + (size_t)n * s->cfg.symbol_bytes);
+			i->flags = b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0;
+			if (esi + 1 == partition_k(&st->part, block) &&
+				!(b->flags & TX_BLOCK_UNCLOSED))
+				i->flags |= STRAIT_FLAG_END_OF_BLOCK;
+			b->flying[word] |= bit;
+			again += (b->sent[word] & bit) != 0;
+			b->sent[word] |= bit;
 			n++;
 		} else if (b->planned > 0) {
 			rows_fold(s, t, stream, block, esi);
@@ -185,35 +201,16 @@ static void prefetch_fold(struct session *s, struct tx_transfer *t, uint8_t stre
 		st->part.symbol_bytes);
 }
 
-size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
-	uint32_t esi, uint8_t *buf)
+/* Note the packets in the log, in their blocks and in the burst. */
+static void record(struct session *s, const struct tx_transfer *t, uint8_t stream,
+	const struct item *items, uint32_t n)
 {
-	struct item items[SESSION_BURST_MAX];
-	struct aead_job jobs[SESSION_BURST_MAX];
-	struct aead *aead = &s->tx_keys.slot.aead;
-	struct packet_header h = {
-		.type = stream == STRAIT_STREAM_MANIFEST ? STRAIT_PACKET_MANIFEST
-							 : STRAIT_PACKET_DATA,
-		.queue = s->cfg.queue,
-		.session = s->cfg.peer_session,
-		.transfer = t->id,
-	};
-	uint64_t pn = s->next_pn, order;
-	uint32_t n = collect(s, t, stream, block, esi, items);
+	uint64_t order = sentlog_add_run(&s->tx.log, s->next_pn, n, feedback_lost, s);
 
-	if (n == 0)
-		return 0;
-	order = sentlog_add_run(&s->tx.log, pn, n, feedback_lost, s);
 	for (uint32_t i = 0; i < n; i++) {
-		items[i].packet = i > 0 ? s->tx.more[i - 1].buf : buf;
-		__builtin_prefetch(items[i].packet, 1);
-		__builtin_prefetch(sentlog_at(&s->tx.log, order + i), 1);
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		struct item *x = &items[i];
-		struct sent_packet *sent = sentlog_at(&s->tx.log, order + i);
+		const struct item *x = &items[i];
 
-		*sent = (struct sent_packet){
+		*sentlog_at(&s->tx.log, order + i) = (struct sent_packet){
 			.time_ns = s->now_ns,
 			.transfer = t->id,
 			.block = x->block,
@@ -224,43 +221,113 @@ size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32
 			.epoch = x->b->epoch,
 			.bytes = (uint16_t)x->len,
 		};
+		x->b->last_pn = s->next_pn + i;
 		session_data_sent(s, x->len);
-		x->b->last_pn = h.packet_number = pn + i;
-		h.flags = (x->b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0) |
-			(x->last ? STRAIT_FLAG_END_OF_BLOCK : 0);
-		h.esi = (uint8_t)x->esi;
-		h.block = x->block;
-		packet_header_put(&h, x->packet);
-		key_nonce(s->tx_keys.slot.iv, pn + i, jobs[i].iv);
-		jobs[i].aad = x->packet;
-		jobs[i].src = x->src;
-		jobs[i].len = x->len;
-		jobs[i].dst = x->packet + STRAIT_HEADER_BYTES;
-		jobs[i].tag = jobs[i].dst + x->len;
 		if (i > 0) {
 			s->tx.more[i - 1].len = STRAIT_OVERHEAD_BYTES + x->len;
 			s->tx.more_bytes += STRAIT_OVERHEAD_BYTES + x->len;
 		}
 	}
-	if (n > 1) { /* without room for more there is no array either */
-		s->tx.more += n - 1;
-		s->tx.more_room -= n - 1;
-	}
-	s->next_pn += n;
-	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
-	for (uint32_t i = 0; i < n; i++) {
-		if (items[i].b->planned > 0) {
-			rows_fold(s, t, stream, items[i].block, items[i].esi);
-			prefetch_fold(s, t, stream, &items[i]);
+	sentlog_prefetch(&s->tx.log, SESSION_BURST_MAX);
+}
+
+struct run {
+	struct session *s;
+	struct tx_transfer *t;
+	uint64_t pn; /* of the first item */
+	uint8_t stream;
+	const struct item *items;
+	uint32_t n;
+};
+
+static inline void header_put(const struct run *r, uint32_t i)
+{
+	const struct packet_header h = {
+		.type = r->stream == STRAIT_STREAM_MANIFEST ? STRAIT_PACKET_MANIFEST
+							    : STRAIT_PACKET_DATA,
+		.queue = r->s->cfg.queue,
+		.session = r->s->cfg.peer_session,
+		.transfer = r->t->id,
+		.packet_number = r->pn + i,
+		.flags = r->items[i].flags,
+		.esi = (uint8_t)r->items[i].esi,
+		.block = r->items[i].block,
+	};
+
+	packet_header_put(&h, r->items[i].packet);
+}
+
+static void seal_one_by_one(const struct run *r)
+{
+	struct session *s = r->s;
+	struct aead *aead = &s->tx_keys.slot.aead;
+	uint8_t nonce[STRAIT_IV_BYTES];
+
+	/* Headers are ahead of the seals that read them, lest those wait for the stores. */
+	for (uint32_t i = 0; i < r->n && i < HEADERS_AHEAD; i++)
+		header_put(r, i);
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct item *x = &r->items[i];
+		uint8_t *body = x->packet + STRAIT_HEADER_BYTES;
+
+		if (i + HEADERS_AHEAD < r->n)
+			header_put(r, i + HEADERS_AHEAD);
+		if (x->b->planned > 0) {
+			rows_fold(s, r->t, r->stream, x->block, x->esi);
+			prefetch_fold(s, r->t, r->stream, x);
 		}
-		if (aead->ops->seal_many != NULL)
-			continue;
-		if (i + 1 < n)
-			prefetch(items[i + 1].src, items[i + 1].len);
-		aead_seal(aead, jobs[i].iv, jobs[i].aad, STRAIT_HEADER_BYTES, jobs[i].src,
-			jobs[i].len, jobs[i].dst, jobs[i].tag);
+		if (i + 1 < r->n && (x[1].len <= PREFETCH_MAX || x[1].src != x->src + x->len))
+			prefetch(x[1].src, x[1].len);
+		key_nonce(s->tx_keys.slot.iv, r->pn + i, nonce);
+		aead_seal(aead, nonce, x->packet, STRAIT_HEADER_BYTES, x->src, x->len, body,
+			body + x->len);
 	}
-	if (aead->ops->seal_many != NULL)
-		aead->ops->seal_many(aead, jobs, n, STRAIT_HEADER_BYTES);
+}
+
+static void seal_together(const struct run *r)
+{
+	struct session *s = r->s;
+	struct aead *aead = &s->tx_keys.slot.aead;
+	struct aead_job jobs[SESSION_BURST_MAX];
+
+	for (uint32_t i = 0; i < r->n; i++) {
+		const struct item *x = &r->items[i];
+
+		header_put(r, i);
+		if (x->b->planned > 0)
+			rows_fold(s, r->t, r->stream, x->block, x->esi);
+		key_nonce(s->tx_keys.slot.iv, r->pn + i, jobs[i].iv);
+		jobs[i].aad = x->packet;
+		jobs[i].src = x->src;
+		jobs[i].len = x->len;
+		jobs[i].dst = x->packet + STRAIT_HEADER_BYTES;
+		jobs[i].tag = jobs[i].dst + x->len;
+	}
+	aead->ops->seal_many(aead, jobs, r->n, STRAIT_HEADER_BYTES);
+}
+
+size_t run_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi, uint8_t *buf)
+{
+	struct item items[SESSION_BURST_MAX];
+	struct run r = { .s = s, .t = t, .pn = s->next_pn, .stream = stream, .items = items };
+
+	r.n = collect(s, t, stream, block, esi, items);
+	if (r.n == 0)
+		return 0;
+	items[0].packet = buf;
+	for (uint32_t i = 1; i < r.n; i++)
+		items[i].packet = s->tx.more[i - 1].buf;
+	record(s, t, stream, items, r.n);
+	if (r.n > 1) { /* without room for more there is no array either */
+		s->tx.more += r.n - 1;
+		s->tx.more_room -= r.n - 1;
+	}
+	s->next_pn += r.n;
+	t->rescue_due_ns = s->now_ns + s->tx.rtt.smoothed_ns / 8;
+	if (s->tx_keys.slot.aead.ops->seal_many != NULL)
+		seal_together(&r);
+	else
+		seal_one_by_one(&r);
 	return STRAIT_OVERHEAD_BYTES + items[0].len;
 }

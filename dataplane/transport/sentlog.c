@@ -173,7 +173,13 @@ const struct sent_packet *sentlog_find(const struct sentlog *l, uint64_t pn)
 	return NULL;
 }
 
-static uint64_t ack_orders(struct sentlog *l, uint64_t first, uint64_t last, sentlog_cb cb,
+/* Bits set from bit 0 of the word on. */
+static uint32_t leading_run(uint64_t word)
+{
+	return ~word != 0 ? (uint32_t)__builtin_ctzll(~word) : 64;
+}
+
+static uint64_t ack_orders(struct sentlog *l, uint64_t first, uint64_t last, sentlog_run_cb cb,
 	void *ctx)
 {
 	uint64_t n = 0;
@@ -184,22 +190,23 @@ static uint64_t ack_orders(struct sentlog *l, uint64_t first, uint64_t last, sen
 
 		while (hit != 0) {
 			uint32_t b = (uint32_t)__builtin_ctzll(hit);
-			uint32_t i = w * 64 + b;
-			bool was_lost = bit_get(l->lost, i);
+			bool was_lost = l->lost[w] >> b & 1;
+			uint64_t *bits = was_lost ? &l->lost[w] : &l->out[w];
+			uint32_t run = leading_run((hit & *bits) >> b);
+			uint64_t mask = ~UINT64_C(0) >> (64 - run) << b;
 
-			hit &= hit - 1;
+			hit &= ~mask;
+			*bits &= ~mask;
 			if (!was_lost)
-				l->n_out--;
-			bit_clear(l->out, i);
-			bit_clear(l->lost, i);
-			cb(ctx, &l->ring[i], was_lost);
-			n++;
+				l->n_out -= run;
+			cb(ctx, &l->ring[w * 64 + b], run, was_lost);
+			n += run;
 		}
 	}
 	return n;
 }
 
-uint64_t sentlog_ack(struct sentlog *l, uint64_t low, uint64_t high, sentlog_cb cb, void *ctx)
+uint64_t sentlog_ack(struct sentlog *l, uint64_t low, uint64_t high, sentlog_run_cb cb, void *ctx)
 {
 	uint64_t n = 0, first, last;
 
@@ -220,6 +227,12 @@ uint64_t sentlog_detect(struct sentlog *l, uint64_t before_ns, sentlog_cb cb, vo
 	while (l->scan < l->next) {
 		uint32_t i = l->scan & l->mask;
 
+		/* Most often nothing of a word is out: its last packet speaks for all. */
+		if (i % 64 == 0 && l->out[i / 64] == 0 && l->next - l->scan >= 64 &&
+			l->ring[i + 63].time_ns <= before_ns) {
+			l->scan += 64;
+			continue;
+		}
 		if (l->ring[i].time_ns > before_ns)
 			break;
 		l->scan++;

@@ -25,7 +25,7 @@ enum sent_kind {
 };
 
 struct sent_packet {
-	uint64_t time_ns;
+	uint64_t time_ns; /* never less than that of the one before */
 	uint32_t transfer;
 	uint32_t block;
 	uint16_t slot;  /* the session's transfer slot; valid while the transfer id matches */
@@ -54,6 +54,8 @@ struct sentlog {
 };
 
 typedef void (*sentlog_cb)(void *ctx, const struct sent_packet *p, bool was_lost);
+/** n packets p[0] .. p[n - 1] sent one after the other, all of them out or all of them lost. */
+typedef void (*sentlog_run_cb)(void *ctx, const struct sent_packet *p, uint32_t n, bool was_lost);
 
 /** size is rounded up to a power of two, at least 64. 0, -EINVAL, -ENOMEM. */
 int sentlog_init(struct sentlog *l, uint32_t size);
@@ -85,15 +87,22 @@ static inline struct sent_packet *sentlog_at(struct sentlog *l, uint64_t order)
 	return &l->ring[order & l->mask];
 }
 
+/** The next n packets are about to be added: have their entries come from memory. */
+static inline void sentlog_prefetch(const struct sentlog *l, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i += 2)
+		__builtin_prefetch(&l->ring[(l->next + i) & l->mask], 1);
+}
+
 /** The entry of pn when it is still remembered, else NULL. */
 const struct sent_packet *sentlog_find(const struct sentlog *l, uint64_t pn);
 
 /**
- * Acknowledge packet numbers [low, high]. Calls cb once for each packet not acknowledged before.
- * Numbers never sent, or forgotten, are ignored: acknowledging them changes nothing.
- * Returns the number of callbacks.
+ * Acknowledge packet numbers [low, high]. Calls cb once for each run, of up to 64, of packets not
+ * acknowledged before, in the order of sending. Numbers never sent, or forgotten, are ignored:
+ * acknowledging them changes nothing. Returns the number of packets.
  */
-uint64_t sentlog_ack(struct sentlog *l, uint64_t low, uint64_t high, sentlog_cb cb, void *ctx);
+uint64_t sentlog_ack(struct sentlog *l, uint64_t low, uint64_t high, sentlog_run_cb cb, void *ctx);
 
 /** Declare lost what is out and was sent at or before before_ns. Returns the number of
  * callbacks. */

@@ -18,8 +18,8 @@ struct oracle {
 		enum { OUT, LOST, ACKED, UNTRACKED } state;
 	} p[ORACLE_MAX];
 	uint32_t n;
-	uint64_t expected; /* callbacks that must come for the call being made */
-	uint64_t got;
+	uint64_t expected; /* packets that must come for the call being made */
+	uint64_t got, runs;
 };
 
 static uint64_t rng_state;
@@ -33,14 +33,19 @@ static uint64_t rng(void)
 }
 
 /* The entry's block field holds its index in the oracle. */
-static void on_ack(void *ctx, const struct sent_packet *p, bool was_lost)
+static void on_ack(void *ctx, const struct sent_packet *p, uint32_t n, bool was_lost)
 {
 	struct oracle *o = ctx;
 
-	assert_true(p->block < o->n);
-	assert_int_equal(o->p[p->block].state, was_lost ? LOST : OUT);
-	o->p[p->block].state = ACKED;
-	o->got++;
+	assert_in_range(n, 1, 64);
+	for (uint32_t i = 0; i < n; i++) {
+		assert_true(p[i].block < o->n);
+		assert_int_equal(p[i].block, p[0].block + i);
+		assert_int_equal(o->p[p[i].block].state, was_lost ? LOST : OUT);
+		o->p[p[i].block].state = ACKED;
+		o->got++;
+	}
+	o->runs++;
 }
 
 static void on_loss(void *ctx, const struct sent_packet *p, bool was_lost)
@@ -209,6 +214,23 @@ static void a_late_acknowledgment_of_a_lost_packet_is_recognized(void **state)
 	free(o);
 }
 
+static void packets_sent_in_a_row_are_acknowledged_by_runs(void **state)
+{
+	struct oracle *o = calloc(1, sizeof(*o));
+	struct sentlog l;
+
+	(void)state;
+	assert_int_equal(sentlog_init(&l, 256), 0);
+	for (uint64_t i = 0; i < 200; i++)
+		send_one(&l, o, i, i, i != 70); /* a control packet ends a run */
+	assert_int_equal(sentlog_detect(&l, 9, on_loss, o), 10);
+	assert_int_equal(sentlog_ack(&l, 0, 199, on_ack, o), 199);
+	/* 0-9 lost, 10-63, 64-69, 71-127, 128-191, 192-199 */
+	assert_int_equal(o->runs, 6);
+	sentlog_fini(&l);
+	free(o);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -217,6 +239,7 @@ int main(void)
 		cmocka_unit_test(numbers_skipped_by_a_rekey_are_nobody),
 		cmocka_unit_test(control_packets_may_use_the_reserve_of_a_full_log),
 		cmocka_unit_test(a_late_acknowledgment_of_a_lost_packet_is_recognized),
+		cmocka_unit_test(packets_sent_in_a_row_are_acknowledged_by_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,6 +121,7 @@ struct rx_slot {
 
 struct receiver {
 	struct rx_slot slots[SESSION_TRANSFERS_MAX];
+	bool any_untold; /* a slot may have an event: looked at every turn of a worker */
 	struct pnwindow window;
 	struct scratch early, rows;
 	uint16_t stray; /* scratch slots of transfers whose OPEN did not come yet */

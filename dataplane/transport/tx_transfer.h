@@ -154,6 +154,19 @@ void tx_block_apply_objects(struct tx_transfer *t, uint32_t block);
 const uint8_t *tx_symbol(struct tx_transfer *t, uint8_t stream, uint32_t block, uint32_t esi,
 	bool padded, uint8_t *bounce);
 
+/** The same for len bytes at this place of the object stream, when that takes no search: or NULL.
+ */
+static inline const uint8_t *tx_symbol_in_place(const struct tx_transfer *t, uint64_t at,
+	uint32_t len)
+{
+	uint32_t i = t->stream[STRAIT_STREAM_OBJECTS].hint;
+
+	if (i >= t->objects || at < t->offsets[i] || at + len > t->offsets[i + 1] ||
+		t->object[i].data == NULL)
+		return NULL;
+	return t->object[i].data + (at - t->offsets[i]);
+}
+
 /** At the end. A block is in the queue once. */
 void tx_queue_push(struct tx_stream *s, uint32_t block);
 /** Before the head, if it comes before that block, else at the end. */
