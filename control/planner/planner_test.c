@@ -122,6 +122,32 @@ static void what_we_brought_does_not_go_back_or_on(void **state)
 	planner_destroy(p);
 }
 
+static void what_only_an_engine_has_is_not_planned_nor_evicted(void **state)
+{
+	struct planner *p = two_ways();
+	struct log_record r = record(1, LOG_STORED), gone = record(1, LOG_REMOVED);
+	struct planner_stats st;
+
+	(void)state;
+	r.flags = gone.flags = LOG_FLAG_FIXED;
+	assert_int_equal(planner_event(p, 0, &r, 1, T), 1);
+	assert_false(is_wanted(p, 1, 1));
+	planner_stats_get(p, &st);
+	assert_int_equal(st.fixed, 1);
+	/* a pool of site 0 has it, too: the log tells by going and coming */
+	assert_int_equal(planner_event(p, 0, &gone, 1, T), 1);
+	stored(p, 0, 1);
+	assert_true(is_wanted(p, 1, 1));
+	/* an engine of site 1 lets it go: that is no eviction of the site's pool */
+	assert_int_equal(planner_event(p, 1, &r, 1, T), 1);
+	assert_false(is_wanted(p, 1, 1));
+	assert_int_equal(planner_event(p, 1, &gone, 1, T), 1);
+	assert_int_equal(planner_event(p, 0, &gone, 1, T), 1);
+	stored(p, 0, 1);
+	assert_true(is_wanted(p, 1, 1));
+	planner_destroy(p);
+}
+
 static void another_source_serves_when_one_lets_go(void **state)
 {
 	struct planner *p = planner_create(&config);
@@ -272,6 +298,7 @@ int main(void)
 		cmocka_unit_test(what_is_missing_is_wanted_until_it_comes_or_goes),
 		cmocka_unit_test(evicted_object_is_not_pushed_back_until_it_is_asked_for),
 		cmocka_unit_test(what_we_brought_does_not_go_back_or_on),
+		cmocka_unit_test(what_only_an_engine_has_is_not_planned_nor_evicted),
 		cmocka_unit_test(another_source_serves_when_one_lets_go),
 		cmocka_unit_test(policy_filters_by_size_tenant_and_demand),
 		cmocka_unit_test(snapshot_replaces_a_site_and_plans_no_history),

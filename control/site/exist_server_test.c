@@ -200,6 +200,26 @@ static void nothing_is_known_while_the_view_is_not_whole_or_too_old(void **state
 	free(k);
 }
 
+static void of_a_part_nothing_is_said_to_be_absent(void **state)
+{
+	struct fixture *f = *state;
+	struct strait_exist *x = strait_exist_open(f->path, 2000);
+	struct keys *k = keys_make(0, 1, 4);
+	struct digest128 missed[8];
+	uint8_t a[4];
+
+	existence_partial(&f->e, true);
+	assert_int_equal(strait_exist_batch(x, k->k, 4, a, NULL), 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(a[i], i % 2 == 0 ? STRAIT_EXIST_YES : STRAIT_EXIST_UNKNOWN);
+	assert_int_equal(exist_server_missed(f->server, missed, 8), 2); /* asked for all the same */
+	existence_partial(&f->e, false);
+	assert_int_equal(strait_exist_batch(x, k->k, 4, a, NULL), 0);
+	assert_int_equal(a[1], STRAIT_EXIST_NO);
+	strait_exist_close(x);
+	free(k);
+}
+
 static void failed_fetch_makes_a_key_absent_for_a_while(void **state)
 {
 	struct fixture *f = *state;
@@ -324,6 +344,7 @@ int main(void)
 		TEST(prefix_ends_at_the_first_key_that_is_not_there),
 		TEST(what_is_missed_is_told_to_the_planner),
 		TEST(nothing_is_known_while_the_view_is_not_whole_or_too_old),
+		TEST(of_a_part_nothing_is_said_to_be_absent),
 		TEST(failed_fetch_makes_a_key_absent_for_a_while),
 		TEST(client_finds_a_restarted_server_and_a_stranger_none),
 		TEST(broken_request_ends_its_own_connection_alone),

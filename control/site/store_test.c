@@ -23,8 +23,11 @@ struct fixture {
 	uint64_t seed;
 };
 
-/* Numbers of the sources of the random test. */
-static const uint32_t number[SOURCES] = { 0, 1, 15, 700, STORE_OWNERS - 1 };
+/* Numbers of the sources of the random test; the second one is an engine. */
+static const uint32_t number[SOURCES] = { 0, 8, 15, 700, STORE_OWNERS - 1 };
+
+/* Two engines. */
+static const bool fixed[STORE_OWNERS] = { [8] = true, [9] = true };
 
 static bool is_warmup(const void *key, size_t len)
 {
@@ -35,7 +38,10 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	const struct log_config log = { .epoch = 1, .keep_ns = UINT64_MAX, .max_bytes = 64 << 20 };
-	struct store_config cfg = { .keys = 1 << 17, .max_bytes = 1 << 20, .ignore = is_warmup };
+	struct store_config cfg = { .keys = 1 << 17,
+		.max_bytes = 1 << 20,
+		.fixed = fixed,
+		.ignore = is_warmup };
 
 	cfg.log = f->log = log_create(&log);
 	cfg.index = f->index = index_create(0);
@@ -129,6 +135,45 @@ static void object_may_have_any_number_of_owners(void **state)
 	store_stats_get(f->store, &st);
 	assert_int_equal(st.objects + st.bytes, 0);
 	assert_int_equal(log_next(f->log), 3);
+}
+
+/* op and flags of the n-th event of the log. */
+static void check_event(struct fixture *f, uint64_t n, uint8_t op, uint8_t flags)
+{
+	struct log_record r;
+
+	assert_int_equal(log_read(f->log, n, &r, 1), 1);
+	assert_int_equal(r.op, op);
+	assert_int_equal(r.flags, flags);
+}
+
+static void what_only_engines_have_is_told_apart(void **state)
+{
+	struct digest128 d = digest_of_key(&secret, "k@1", 3);
+	struct fixture *f = *state;
+	struct store_key sized = key(f, 1), k;
+
+	sized.size = 5000;
+	assert_int_equal(stored(f, 8, 1), 1);
+	assert_int_equal(stored(f, 9, 1), 0);
+	check_event(f, 1, LOG_STORED, LOG_FLAG_FIXED);
+	assert_true(store_has(f->store, d) && !store_is_readable(f->store, d));
+	/* a pool has it, too */
+	assert_int_equal(store_stored(f->store, 0, &sized, LOG_FLAG_OURS, 1), 0);
+	check_event(f, 2, LOG_REMOVED, LOG_FLAG_FIXED);
+	check_event(f, 3, LOG_STORED, LOG_FLAG_OURS);
+	assert_true(store_is_readable(f->store, d) && store_key_of(f->store, d, &k));
+	assert_int_equal(k.size, 5000);
+	/* and no more */
+	assert_int_equal(removed(f, 0, 1), 0);
+	check_event(f, 4, LOG_REMOVED, LOG_FLAG_FIXED);
+	check_event(f, 5, LOG_STORED, LOG_FLAG_OURS | LOG_FLAG_FIXED);
+	assert_true(is_there(f, 1) && !store_is_readable(f->store, d));
+	assert_int_equal(removed(f, 9, 1), 0);
+	assert_int_equal(removed(f, 8, 1), 1);
+	check_event(f, 6, LOG_REMOVED, LOG_FLAG_FIXED);
+	assert_int_equal(log_next(f->log), 7);
+	assert_int_equal(store_sums(f->store)->total.count, 0);
 }
 
 static void listing_adds_takes_away_and_leaves_what_events_named(void **state)
@@ -291,6 +336,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(object_goes_with_its_last_owner),
 		TEST(object_may_have_any_number_of_owners),
+		TEST(what_only_engines_have_is_told_apart),
 		TEST(listing_adds_takes_away_and_leaves_what_events_named),
 		TEST(listing_of_one_tenant_leaves_the_others_alone),
 		TEST(failed_listing_takes_nothing_away),
