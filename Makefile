@@ -189,6 +189,9 @@ bench-mooncake: ## beside Mooncake's own reads across the same emulated WAN (roo
 mooncake-lint: ## ruff and mypy of the gateway; the two come from PyPI
 	$(Q)BUILD=$(BUILD) tools/mooncake/lint.sh
 
+bench-control: $(BUILD)/bin/strait-bench $(BUILD)/bin/strait-master ## a master of 16 sites, 10,000 clients: restart with 50 M keys, 100,000 events/s (two minutes)
+	$(Q)$< control --seconds 10 --runs 3
+
 # Programs around other transports' libraries; nothing of Strait is linked with them.
 PEERS := $(BUILD)/peers/norm_copy $(BUILD)/peers/udt_copy
 $(BUILD)/peers/norm_copy: PEER_LIBS := -lnorm
@@ -276,7 +279,7 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: mooncake demo-mooncake check-mooncake bench-mooncake mooncake-lint all demo check unit sim-check soak sim-report bench peers bench-peers mutants e2e dts dts-lint dts-mutants fuzz fuzzers lint check-commits \
+.PHONY: mooncake demo-mooncake check-mooncake bench-mooncake mooncake-lint all demo check unit sim-check soak sim-report bench bench-control peers bench-peers mutants e2e dts dts-lint dts-mutants fuzz fuzzers lint check-commits \
 	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------

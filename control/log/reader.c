@@ -52,7 +52,7 @@ void reader_close(struct reader *r, uint64_t now_ns)
 
 bool reader_is_silent(const struct reader *r, uint64_t now_ns)
 {
-	return r->open && now_ns - r->heard_ns >= READER_SILENCE_NS;
+	return r->open && now_ns > r->heard_ns && now_ns - r->heard_ns >= READER_SILENCE_NS;
 }
 
 static void compare(struct reader *r, uint64_t now_ns)

@@ -115,7 +115,7 @@ static void drop(void *ctx)
 	memset(w->loading, 0, sizeof(w->loading));
 }
 
-static const struct replica_sink sink = { event, load, swap, drop };
+static const struct replica_sink sink = { event, load, swap, drop, NULL };
 
 static void list(void *ctx, uint32_t bucket, void (*fn)(void *, const struct log_record *),
 	void *fn_ctx)
@@ -417,6 +417,20 @@ static void a_stream_that_goes_on_is_not_yet_complete(void **state)
 	reader_fini(&w.reader);
 }
 
+static void a_stream_heard_of_since_the_clock_was_read_is_not_silent(void **state)
+{
+	static struct world w;
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	assert_int_equal(reader_init(&w.reader, &sink, &w, UINT64_MAX / 2, 1), 0);
+	reader_open(&w.reader, 2000);
+	assert_false(reader_is_silent(&w.reader, 1000));
+	assert_false(reader_is_silent(&w.reader, 1999 + READER_SILENCE_NS));
+	assert_true(reader_is_silent(&w.reader, 2000 + READER_SILENCE_NS));
+	reader_fini(&w.reader);
+}
+
 static void frame_of_wrong_length_or_unknown_type_is_refused(void **state)
 {
 	struct log_frame f = { .type = LOG_FRAME_EVENTS, .n = 2, .epoch = 3, .seq = 4 }, got;
@@ -445,6 +459,7 @@ int main(void)
 		cmocka_unit_test(failed_snapshot_changes_nothing),
 		cmocka_unit_test(hole_and_duplicate_are_told_apart),
 		cmocka_unit_test(a_stream_that_goes_on_is_not_yet_complete),
+		cmocka_unit_test(a_stream_heard_of_since_the_clock_was_read_is_not_silent),
 		cmocka_unit_test(frame_of_wrong_length_or_unknown_type_is_refused),
 	};
 

@@ -5,6 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AHEAD = 16 }; /* records whose memory is on its way while one is applied */
+
+static void prefetch(const struct replica *r, const struct log_record *rec, size_t n, size_t at,
+	bool load)
+{
+	if (r->sink->prefetch == NULL)
+		return;
+	for (size_t i = at == 0 ? 0 : at + AHEAD - 1; i < n && i < at + AHEAD; i++)
+		r->sink->prefetch(r->ctx, &rec[i], load);
+}
+
 int replica_init(struct replica *r, const struct replica_sink *sink, void *ctx)
 {
 	*r = (struct replica){ .sink = sink, .ctx = ctx };
@@ -81,6 +92,7 @@ int replica_events(struct replica *r, uint64_t epoch, uint64_t seq, const struct
 	for (size_t i = 0; i < n; i++, seq++) {
 		int ret;
 
+		prefetch(r, rec, n, i, r->state == REPLICA_LOADING);
 		if (seq < r->next) {
 			r->duplicates++;
 			continue;
@@ -137,8 +149,10 @@ int replica_snapshot_buckets(struct replica *r, uint64_t as_of, uint32_t last_bu
 		return -EPROTO;
 	}
 	for (size_t i = 0; i < n; i++) {
-		int ret = r->sink->load(r->ctx, &rec[i]);
+		int ret;
 
+		prefetch(r, rec, n, i, true);
+		ret = r->sink->load(r->ctx, &rec[i]);
 		if (ret < 0) {
 			fail(r);
 			return ret;

@@ -39,6 +39,8 @@ struct replica_sink {
 	void (*swap)(void *ctx, uint32_t first, uint32_t last);
 	/** What was loaded is forgotten. */
 	void (*drop)(void *ctx);
+	/** An event() or load() of this record follows soon. NULL: nothing to prepare. */
+	void (*prefetch)(void *ctx, const struct log_record *r, bool load);
 };
 
 struct replica {

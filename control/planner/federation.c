@@ -89,7 +89,17 @@ static void on_drop(void *ctx)
 	planner_drop(s->f->planner, slot_of(s));
 }
 
-static const struct replica_sink sink = { on_event, on_load, on_swap, on_drop };
+static void on_prefetch(void *ctx, const struct log_record *r, bool load)
+{
+	struct federation_site *s = ctx;
+
+	if (load)
+		index_prefetch(planner_index(s->f->planner), r->digest);
+	else
+		planner_prefetch(s->f->planner, slot_of(s), r);
+}
+
+static const struct replica_sink sink = { on_event, on_load, on_swap, on_drop, on_prefetch };
 
 int federation_site_add(struct federation *f, uint16_t slot)
 {

@@ -11,6 +11,8 @@ struct planner {
 	struct planner_policy policy[INDEX_SITES][INDEX_SITES];
 	uint32_t to[INDEX_SITES];   /* bits of sites it may be shipped to */
 	uint32_t from[INDEX_SITES]; /* and from */
+	uint64_t present[INDEX_SITES], loading[INDEX_SITES]; /* objects with such a bit */
+	uint32_t direct; /* bits of sites that load into what is present, as nothing was */
 	struct planner_stats stats;
 };
 
@@ -154,6 +156,7 @@ int planner_event(struct planner *p, uint16_t site, const struct log_record *r, 
 	p->stats.events++;
 	if (((old ^ now) & INDEX_PRESENT(site)) == 0)
 		return 0;
+	p->present[site] += stored ? 1 : UINT64_MAX;
 	if (!stored) {
 		/* What an engine drops, or holds alone from now on, was not evicted. */
 		if ((r->flags & LOG_FLAG_FIXED) == 0)
@@ -185,39 +188,66 @@ void planner_prefetch(const struct planner *p, uint16_t site, const struct log_r
 	}
 }
 
+/*
+ * Into a generation of its own, which planner_swap() makes the present one in a walk over the whole
+ * index. Of a site of which nothing is known, as of all after a start, there is nothing to keep
+ * apart: its objects are present at once, and the walk is spared. Who reads the index knows from
+ * the replica's state that they are not all yet.
+ */
 int planner_load(struct planner *p, uint16_t site, const struct log_record *r)
 {
 	bool stored = r->op == LOG_STORED;
-	uint64_t old, now;
-	int ret = index_update(p->index, r->digest, stored ? UINT64_MAX : ~INDEX_LOADING(site),
-		stored ? INDEX_LOADING(site) : 0, &old, &now);
+	uint64_t old, now, bit;
+	int ret;
 
-	return ret < 0 ? ret : ((old ^ now) & INDEX_LOADING(site)) != 0;
+	if (p->present[site] == 0 && p->loading[site] == 0)
+		p->direct |= 1u << site;
+	bit = p->direct >> site & 1 ? INDEX_PRESENT(site) : INDEX_LOADING(site);
+	ret = index_update(p->index, r->digest, stored ? UINT64_MAX : ~bit, stored ? bit : 0, &old,
+		&now);
+	if (ret < 0 || ((old ^ now) & bit) == 0)
+		return ret < 0 ? ret : 0;
+	*(p->direct >> site & 1 ? &p->present[site] : &p->loading[site]) += stored ? 1 : UINT64_MAX;
+	return 1;
 }
 
 struct swap {
 	uint64_t loading, present;
 	uint32_t first, last;
 	bool drop;
+	uint64_t present_more, loading_more; /* modulo 2^64 */
 };
 
 static uint64_t swap_one(const struct index_entry *e, void *ctx)
 {
-	const struct swap *s = ctx;
-	uint64_t v = e->value & ~s->loading;
+	struct swap *s = ctx;
+	uint64_t v = e->value;
 
-	if (s->drop || e->bucket < s->first || e->bucket > s->last)
-		return s->drop ? v : e->value;
-	return e->value & s->loading ? v | s->present : v & ~s->present;
+	if (s->drop)
+		v &= ~s->loading;
+	else if (e->bucket >= s->first && e->bucket <= s->last)
+		v = v & s->loading ? (v & ~s->loading) | s->present : v & ~s->present;
+	s->present_more += ((v & s->present) != 0) - (uint64_t)((e->value & s->present) != 0);
+	s->loading_more += ((v & s->loading) != 0) - (uint64_t)((e->value & s->loading) != 0);
+	return v;
 }
 
 static void swap(struct planner *p, uint16_t site, uint32_t first, uint32_t last, bool drop)
 {
-	struct swap s = { INDEX_LOADING(site), INDEX_PRESENT(site), first, last, drop };
+	struct swap s = { INDEX_LOADING(site), INDEX_PRESENT(site), first, last, drop, 0, 0 };
+	bool direct = (p->direct >> site & 1) != 0;
 
+	p->direct &= ~(1u << site);
+	if (direct ? !drop : p->loading[site] == 0 && (drop || p->present[site] == 0))
+		return;
+	if (direct)
+		s.loading = s.present; /* all of it was loaded */
 	for (uint32_t i = index_shard_of_bucket(p->index, first);
 		i <= index_shard_of_bucket(p->index, last); i++)
 		index_scan(p->index, i, swap_one, &s);
+	p->present[site] += s.present_more;
+	if (!direct)
+		p->loading[site] += s.loading_more;
 }
 
 struct sweep {

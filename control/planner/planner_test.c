@@ -245,6 +245,61 @@ static uint64_t draw(uint64_t *seed, uint64_t n)
 	return (x ^ x >> 31) % n;
 }
 
+static uint64_t value(struct planner *p, uint64_t n)
+{
+	return index_value(planner_index(p), record(n, LOG_STORED).digest);
+}
+
+static void load(struct planner *p, uint16_t site, uint64_t n, enum log_op op, int changed)
+{
+	struct log_record r = record(n, op);
+
+	assert_int_equal(planner_load(p, site, &r), changed);
+}
+
+static void first_snapshot_of_a_site_needs_no_walk_and_can_be_dropped(void **state)
+{
+	struct planner *p = two_ways();
+
+	(void)state;
+	stored(p, 0, 2);
+	load(p, 1, 1, LOG_STORED, 1);
+	load(p, 1, 1, LOG_STORED, 0);
+	load(p, 1, 2, LOG_STORED, 1);
+	assert_int_equal(value(p, 1), INDEX_PRESENT(1));
+	assert_int_equal(value(p, 2), INDEX_PRESENT(0) | INDEX_PRESENT(1));
+	planner_drop(p, 1);
+	assert_int_equal(value(p, 1), 0);
+	assert_int_equal(value(p, 2), INDEX_PRESENT(0));
+	load(p, 1, 3, LOG_STORED, 1);
+	load(p, 1, 4, LOG_STORED, 1);
+	load(p, 1, 3, LOG_REMOVED, 1);
+	planner_swap(p, 1, 0, DIGEST_BUCKETS - 1);
+	assert_int_equal(value(p, 3), 0);
+	assert_int_equal(value(p, 4), INDEX_PRESENT(1));
+	/* Now there is something to keep: the next one is apart until it is whole. */
+	load(p, 1, 5, LOG_STORED, 1);
+	assert_int_equal(value(p, 5), INDEX_LOADING(1));
+	planner_drop(p, 1);
+	assert_int_equal(value(p, 5), 0);
+	assert_int_equal(value(p, 4), INDEX_PRESENT(1));
+	load(p, 1, 6, LOG_STORED, 1);
+	planner_swap(p, 1, 0, DIGEST_BUCKETS - 1);
+	assert_int_equal(value(p, 4), 0);
+	assert_int_equal(value(p, 6), INDEX_PRESENT(1));
+	/* Empty again: a snapshot of nothing, then one of something. */
+	removed(p, 1, 6);
+	planner_swap(p, 1, 0, DIGEST_BUCKETS - 1);
+	load(p, 1, 7, LOG_STORED, 1);
+	assert_int_equal(value(p, 7), INDEX_PRESENT(1));
+	/* A snapshot of nothing takes what was there. */
+	planner_swap(p, 1, 0, DIGEST_BUCKETS - 1);
+	planner_swap(p, 1, 0, DIGEST_BUCKETS - 1);
+	assert_int_equal(value(p, 7), 0);
+	assert_int_equal(value(p, 2), INDEX_PRESENT(0));
+	planner_destroy(p);
+}
+
 static void incremental_diff_is_the_difference_of_the_sets(void **state)
 {
 	static bool has[SITES][KEYS], allow[SITES][SITES];
@@ -302,6 +357,7 @@ int main(void)
 		cmocka_unit_test(another_source_serves_when_one_lets_go),
 		cmocka_unit_test(policy_filters_by_size_tenant_and_demand),
 		cmocka_unit_test(snapshot_replaces_a_site_and_plans_no_history),
+		cmocka_unit_test(first_snapshot_of_a_site_needs_no_walk_and_can_be_dropped),
 		cmocka_unit_test(incremental_diff_is_the_difference_of_the_sets),
 	};
 

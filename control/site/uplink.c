@@ -26,8 +26,9 @@ enum {
 };
 #define SNAPSHOT_NS UINT64_C(1000000000)
 #define RETRY_LEAST UINT64_C(100000000)
-#define RETRY_MOST  UINT64_C(10000000000)
-#define PROGRAM     "strait-master 0.1.0"
+/* A master that starts again is to be ready soon, and who may load is its own affair. */
+#define RETRY_MOST UINT64_C(2000000000)
+#define PROGRAM    "strait-master 0.1.0"
 
 struct uplink {
 	struct event_base *base;

@@ -37,3 +37,5 @@ struct index;
 int exist_socket_run(const struct bench_options *o, struct index *x, struct result *r);
 int index_run(const struct bench_options *o, int cpu, struct result *r);
 int diff_run(const struct bench_options *o, struct result *r);
+/** A master under load: control.c. */
+int control_load_run(const struct bench_options *o, struct result *r);

@@ -223,6 +223,8 @@ static int control_run(const struct bench_options *o, int cpu, struct result *r)
 		return exist_run(o, cpu, r);
 	case BENCH_INDEX:
 		return index_run(o, cpu, r);
+	case BENCH_CONTROL:
+		return control_load_run(o, r);
 	default:
 		return diff_run(o, r);
 	}
@@ -257,7 +259,7 @@ int main(int argc, char **argv)
 		bench_options_help();
 		return EXIT_SUCCESS;
 	}
-	cpu = o.verb == BENCH_EDGE ? 0 : host_pin(o.cpu);
+	cpu = o.verb == BENCH_EDGE || o.verb == BENCH_CONTROL ? 0 : host_pin(o.cpu);
 	(void)host_cycles_a_second();
 	if (cpu < 0) {
 		fprintf(stderr, "strait-bench: cannot run on CPU %d: %s\n", o.cpu, strerror(-cpu));

@@ -19,6 +19,7 @@ enum {
 	OPT_POOL,
 	OPT_RING,
 	OPT_KEYS,
+	OPT_RATE,
 	OPT_JSON,
 	IP_UDP_BYTES = 28,
 };
@@ -26,7 +27,7 @@ enum {
 #define LOSS_MAX 0.3
 
 static const char usage[] =
-	"usage: strait-bench limit|tx|rx|edge|exist|index|diff [options]\n"
+	"usage: strait-bench limit|tx|rx|edge|exist|index|diff|control [options]\n"
 	"\n"
 	"What one core does on the data path, beside what it could do at most: the ceiling is\n"
 	"measured in the same run, alternating with the path.\n"
@@ -41,6 +42,8 @@ static const char usage[] =
 	"  exist    existence of digests, in batches of 64, half of them there\n"
 	"  index    events into the index\n"
 	"  diff     events through the planner, beside the index alone\n"
+	"  control  a strait-master with 16 site masters, 100 sub-clusters and 10,000 clients:\n"
+	"           start with --keys objects, then --rate events a second, staleness and CPU\n"
 	"\n"
 	"  --seconds S     of each timed stretch (1)\n"
 	"  --runs N        repetitions; figures are their medians (5)\n"
@@ -52,6 +55,7 @@ static const char usage[] =
 	"  --ring-mib N    rx: packets sealed before each timed stretch (64)\n"
 	"  --keys N        exist, index, diff: digests (50000000)\n"
 	"  --json          one JSON object\n"
+	"  --rate N        control: events a second (100000); --keys counts there, too\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage.\n";
 
@@ -63,6 +67,7 @@ static const char *const verbs[] = {
 	[BENCH_EXIST] = "exist",
 	[BENCH_INDEX] = "index",
 	[BENCH_DIFF] = "diff",
+	[BENCH_CONTROL] = "control",
 };
 
 static const struct option longs[] = {
@@ -75,6 +80,7 @@ static const struct option longs[] = {
 	{ "pool-mib", required_argument, NULL, OPT_POOL },
 	{ "ring-mib", required_argument, NULL, OPT_RING },
 	{ "keys", required_argument, NULL, OPT_KEYS },
+	{ "rate", required_argument, NULL, OPT_RATE },
 	{ "json", no_argument, NULL, OPT_JSON },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -121,6 +127,7 @@ static int one_parse(struct bench_options *o, int opt, const char *name, const c
 		[OPT_POOL - OPT_SECONDS] = { 64, 65536, true },
 		[OPT_RING - OPT_SECONDS] = { 4, 96, true },
 		[OPT_KEYS - OPT_SECONDS] = { 1000, 1000000000, true },
+		[OPT_RATE - OPT_SECONDS] = { 1, 10000000, true },
 	};
 	double v;
 
@@ -160,6 +167,9 @@ static int one_parse(struct bench_options *o, int opt, const char *name, const c
 	case OPT_KEYS:
 		o->keys = (uint64_t)v;
 		break;
+	case OPT_RATE:
+		o->rate = v;
+		break;
 	default:
 		o->ring_mib = (uint32_t)v;
 	}
@@ -175,8 +185,8 @@ static int verb_parse(struct bench_options *o, const char *s, char *err, size_t 
 		return 0;
 	}
 	snprintf(err, err_len,
-		"\"%s\" is not a benchmark: there are limit, tx, rx, edge, exist, index "
-		"and diff",
+		"\"%s\" is not a benchmark: there are limit, tx, rx, edge, exist, index, "
+		"diff and control",
 		s);
 	return -EINVAL;
 }
@@ -192,7 +202,8 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, char *er
 		.pool_mib = 1024,
 		.ring_mib = 64,
 		.keys = 50000000,
-		.cpu = -1 };
+		.cpu = -1,
+		.rate = 100000 };
 	if (argc > 1 && argv[1][0] != '-') {
 		if (verb_parse(o, argv[1], err, err_len) < 0)
 			return -EINVAL;
@@ -222,7 +233,8 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, char *er
 	}
 	if (!named) {
 		snprintf(err, err_len,
-			"which benchmark? There are limit, tx, rx, edge, exist, index and diff");
+			"which benchmark? There are limit, tx, rx, edge, exist, index, diff "
+			"and control");
 		return -EINVAL;
 	}
 	if (o->verb != BENCH_RX && o->loss > 0) {

@@ -9,7 +9,7 @@
  * Command line of strait-bench. Pure: parsing touches no file and prints nothing but the help.
  */
 
-/* The last three are the control plane's. */
+/* From BENCH_EXIST on they are the control plane's. */
 enum bench_verb {
 	BENCH_LIMIT,
 	BENCH_TX,
@@ -17,7 +17,8 @@ enum bench_verb {
 	BENCH_EDGE,
 	BENCH_EXIST,
 	BENCH_INDEX,
-	BENCH_DIFF
+	BENCH_DIFF,
+	BENCH_CONTROL,
 };
 
 enum {
@@ -35,7 +36,8 @@ struct bench_options {
 	uint32_t runs;
 	uint32_t pool_mib; /* of each pool */
 	uint32_t ring_mib; /* rx: packets sealed beforehand */
-	uint64_t keys;     /* exist, index, diff */
+	uint64_t keys;     /* exist, index, diff, control */
+	double rate;       /* control: events a second */
 	int cpu;           /* -1: the last one allowed */
 	bool json, help;
 };

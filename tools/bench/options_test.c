@@ -63,10 +63,10 @@ static void an_unknown_benchmark_lists_the_known_ones(void **state)
 	(void)state;
 	assert_int_equal(PARSE("edges"), -EINVAL);
 	assert_string_equal(err,
-		"\"edges\" is not a benchmark: there are limit, tx, rx, edge, exist, index and "
-		"diff");
+		"\"edges\" is not a benchmark: there are limit, tx, rx, edge, exist, index, "
+		"diff and control");
 	assert_int_equal(PARSE("--json"), -EINVAL);
-	assert_non_null(strstr(err, "limit, tx, rx, edge, exist, index and diff"));
+	assert_non_null(strstr(err, "limit, tx, rx, edge, exist, index, diff and control"));
 	assert_int_equal(PARSE("--help"), 0);
 	assert_true(opt.help);
 }
@@ -86,6 +86,7 @@ static void numbers_out_of_bounds_are_refused(void **state)
 		{ "--pool-mib", "1" },
 		{ "--ring-mib", "1000" },
 		{ "--loss", "0.5" },
+		{ "--rate", "0" },
 	};
 
 	(void)state;
