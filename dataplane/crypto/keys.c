@@ -160,21 +160,12 @@ int key_rx_init(struct key_rx *k, const struct aead_ops *ops,
 	return r;
 }
 
-struct key_slot *key_rx_find(struct key_rx *k, uint64_t generation)
-{
-	struct key_slot *s = &k->slots[generation % 3];
-
-	return s->valid && s->generation == generation ? s : NULL;
-}
-
-int key_rx_used(struct key_rx *k, uint64_t generation)
+int key_rx_advance(struct key_rx *k, uint64_t generation)
 {
 	const struct aead_ops *ops = k->slots[k->generation % 3].aead.ops;
 	struct key_chain next;
 	int r;
 
-	if (generation != k->generation + 1)
-		return 0;
 	r = chain_next(&k->chain, &next);
 	if (r == 0)
 		r = slot_init(&k->slots[next.generation % 3], ops, &next);

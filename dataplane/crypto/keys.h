@@ -66,10 +66,21 @@ int key_rx_init(struct key_rx *k, const struct aead_ops *ops,
 int key_tx_advance(struct key_tx *k);
 
 /** The slot for a packet number's generation, NULL when that generation is not held. */
-struct key_slot *key_rx_find(struct key_rx *k, uint64_t generation);
+static inline struct key_slot *key_rx_find(struct key_rx *k, uint64_t generation)
+{
+	struct key_slot *s = &k->slots[generation % 3];
+
+	return s->valid && s->generation == generation ? s : NULL;
+}
+
+/** key_rx_used() when it was g+1. */
+int key_rx_advance(struct key_rx *k, uint64_t generation);
 
 /** An authentic packet used `generation` (held). Moves the window when it was g+1. 0 or -EIO. */
-int key_rx_used(struct key_rx *k, uint64_t generation);
+static inline int key_rx_used(struct key_rx *k, uint64_t generation)
+{
+	return generation == k->generation + 1 ? key_rx_advance(k, generation) : 0;
+}
 
 void key_tx_fini(struct key_tx *k);
 void key_rx_fini(struct key_rx *k);

@@ -104,7 +104,7 @@ static void slide(struct pnwindow *w, struct pnwindow_generation *g, uint64_t pn
 	}
 }
 
-bool pnwindow_mark(struct pnwindow *w, uint64_t pn)
+bool pnwindow_mark_any(struct pnwindow *w, uint64_t pn)
 {
 	const uint64_t generation = generation_of(pn);
 	struct pnwindow_generation *g = &w->gen[generation % 3];

@@ -4,6 +4,7 @@
 #include <strait/wire.h>
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * Which packet numbers of one queue were received: the anti-replay window (RFC 6479) and the
@@ -36,7 +37,21 @@ void pnwindow_fini(struct pnwindow *w);
 bool pnwindow_is_new(const struct pnwindow *w, uint64_t pn);
 
 /** Record an authentic packet. false when it was seen before or is older than the window. */
-bool pnwindow_mark(struct pnwindow *w, uint64_t pn);
+bool pnwindow_mark_any(struct pnwindow *w, uint64_t pn);
+
+/** The same; in line for the one that follows the newest, as nearly all do. */
+static inline bool pnwindow_mark(struct pnwindow *w, uint64_t pn)
+{
+	uint32_t plane = (pn >> STRAIT_GENERATION_SHIFT) % 3;
+
+	if (!w->any || pn != w->newest + 1 || pn % (1U << STRAIT_GENERATION_SHIFT) == 0)
+		return pnwindow_mark_any(w, pn);
+	/* Its bit was that of a number that falls out of the window now. */
+	w->bits[(size_t)plane * (w->size / 64) + (pn & (w->size - 1)) / 64] |= UINT64_C(1)
+		<< (pn % 64);
+	w->gen[plane].newest = w->newest = pn;
+	return true;
+}
 
 /**
  * Walk received ranges downward from `from` (inclusive). Gives the highest range [*low, *high] with

@@ -149,13 +149,13 @@ void receiver_settle(struct session *s, struct rx_transfer *t, uint8_t stream, u
 	struct rx_block *b = &st->blocks[block];
 	uint32_t k = partition_k(&st->part, block);
 
-	if (b->flags & RX_BLOCK_COMPLETE)
+	if (b->flags & RX_BLOCK_COMPLETE || rx_block_missing(b, k) > 0)
 		return;
 	if (stream == STRAIT_STREAM_OBJECTS && !rx_block_is_placed(t, block))
 		return;
 	if (rx_block_is_full(b, k))
 		block_done(s, t, stream, block);
-	else if (b->rows > 0 && !(b->flags & RX_BLOCK_NO_DECODE) && rx_block_missing(b, k) == 0)
+	else
 		block_decode(s, t, stream, block);
 }
 
