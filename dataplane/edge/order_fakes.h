@@ -66,6 +66,8 @@ struct fake_pool {
 	bool staging;
 	unsigned int stage_room; /* so many may be leased */
 	int lease_error;         /* next leases fail so */
+	int confirm_error;
+	unsigned int confirms;
 };
 
 static struct fake_object *fake_find(struct fake_pool *p, const void *key, size_t len)
@@ -140,6 +142,16 @@ static void fake_release(struct pool *pool, uint64_t handle)
 	p->stage_room += p->staging;
 }
 
+static int fake_confirm(struct pool *pool, uint64_t handle, uint64_t now_ns)
+{
+	struct fake_pool *p = (struct fake_pool *)pool;
+
+	(void)handle;
+	(void)now_ns;
+	p->confirms++;
+	return p->confirm_error;
+}
+
 static int fake_reserve(struct pool *pool, const void *key, size_t key_len, uint64_t len,
 	uint64_t digest, struct pool_object *out)
 {
@@ -190,6 +202,7 @@ static void fake_abandon(struct pool *pool, uint64_t handle, bool keep)
 static const struct pool_ops fake_pool_ops = {
 	.lease = fake_lease,
 	.release = fake_release,
+	.confirm = fake_confirm,
 	.reserve = fake_reserve,
 	.publish = fake_publish,
 	.abandon = fake_abandon,

@@ -114,8 +114,9 @@ struct orders {
 	struct order_tx_list closed;
 	uint32_t count, pending, live;
 	uint64_t checked_ns;
+	uint64_t now_ns; /* of the call going on */
 	bool draining;
-	bool starved; /* a command was not taken, no memory: orders_run() tries again */
+	bool starved; /* no memory for a command, or not confirmed: orders_run() tries again */
 };
 
 /* order.c */

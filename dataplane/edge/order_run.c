@@ -293,7 +293,43 @@ static void order_start(struct order *o, uint64_t now_ns)
 	order_start_parts(o, now_ns);
 }
 
-/* Give the session the objects it asked for. -ENOMEM: not all yet. */
+/* Lease an object that is wanted, or make sure of a lease. Errors as pool.h. */
+static int object_lease(struct order *o, struct order_object *obj)
+{
+	struct pool *pool = object_pool(o, obj);
+	struct pool_object found;
+	int ret;
+
+	if (pool == NULL)
+		return -ENOENT;
+	if (obj->lease != 0)
+		return pool_confirm(pool, obj->lease, o->orders->now_ns);
+	ret = pool_lease(pool, object_key(o, obj), obj->key_len, &found);
+	if (ret < 0)
+		return ret;
+	if (found.len != obj->length || found.digest != obj->digest) {
+		/* Another value took the key: what was ordered is gone. */
+		pool_release(pool, found.handle);
+		return -ENOENT;
+	}
+	object_hold(o, obj, &found);
+	return 0;
+}
+
+/* Have all that were asked for confirmed at once, not one after the other. */
+static void tx_confirm(struct order_tx *t)
+{
+	struct order *o = t->part->order;
+
+	for (uint32_t i = t->wanted; i < t->asked; i++) {
+		const struct order_object *obj = &o->objects[t->map[i]];
+
+		if (obj->status == STRAIT_STATUS_PENDING && obj->lease != 0)
+			(void)pool_confirm(object_pool(o, obj), obj->lease, o->orders->now_ns);
+	}
+}
+
+/* Give the session the objects it asked for. -ENOMEM, -EINPROGRESS: not all yet. */
 static int tx_feed(struct order_tx *t)
 {
 	struct order *o = t->part->order;
@@ -307,23 +343,14 @@ static int tx_feed(struct order_tx *t)
 			.tx = t->tx,
 			.worker = t->queue,
 			.object = t->wanted };
-		struct pool *pool = object_pool(o, obj);
-		struct pool_object found;
-		int ret = 0;
+		int ret;
 
 		if (obj->status != STRAIT_STATUS_PENDING)
 			continue;
-		if (obj->lease == 0) {
-			ret = pool == NULL
-				? -ENOENT
-				: pool_lease(pool, object_key(o, obj), obj->key_len, &found);
-			if (ret == 0 && (found.len != obj->length || found.digest != obj->digest)) {
-				/* Another value took the key: what was ordered is gone. */
-				pool_release(pool, found.handle);
-				ret = -ENOENT;
-			}
-			if (ret == 0)
-				object_hold(o, obj, &found);
+		ret = object_lease(o, obj);
+		if (ret == -EINPROGRESS) {
+			tx_confirm(t);
+			return ret;
 		}
 		c.data = obj->data;
 		if (ret < 0) {
@@ -344,10 +371,13 @@ static void tx_want(struct order_tx *t, uint32_t end)
 		end = t->objects;
 	if (end > t->asked)
 		t->asked = end;
-	if (tx_feed(t) < 0) {
+	switch (tx_feed(t)) {
+	case 0:
+		return;
+	case -ENOMEM:
 		log_limited(LOG_LEVEL_ERROR, "order", 1000, "out of memory, tried again");
-		os->starved = true;
 	}
+	os->starved = true;
 }
 
 /* What found no memory last time: without it a transfer would stand still for good. */
@@ -378,6 +408,7 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 	bool more = false;
 	struct order *o;
 
+	os->now_ns = now_ns;
 	orders_retry(os);
 	orders_check_deadlines(os, now_ns, unix_ms);
 	TAILQ_FOREACH(o, &os->sorted, sorted) {
@@ -466,6 +497,7 @@ void orders_event(struct orders *os, uint64_t now_ns, const struct session_event
 
 	if (t->part == NULL)
 		return;
+	os->now_ns = now_ns;
 	switch (ev->type) {
 	case SESSION_EVENT_TX_OPENED:
 		t->refused = ev->status;

@@ -590,6 +590,33 @@ static void an_order_larger_than_the_staging_room_ships_in_parts(void **state)
 	assert_int_equal(orders_pending(w->orders), 0);
 }
 
+static void what_cannot_be_confirmed_is_not_given_to_the_session(void **state)
+{
+	struct world *w = *state;
+	struct tx_transfer *tx;
+
+	w->pool.staging = true;
+	w->pool.stage_room = OBJECTS;
+	assert_int_equal(start(w, 1, OBJECTS, 0, 0), STRAIT_STATUS_PENDING);
+	turn(w);
+	tx = started(w);
+	w->pool.confirm_error = -EINPROGRESS;
+	event(w, SESSION_EVENT_TX_WANT, tx, OBJECTS, 0);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_READY, NULL), 0);
+	assert_true(w->pool.confirms >= OBJECTS); /* all are asked about at once */
+	assert_false(orders_run(w->orders, w->now_ns, w->unix_ms));
+	w->pool.confirm_error = -ESTALE;
+	orders_run(w->orders, w->now_ns, w->unix_ms);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_READY, NULL), 0);
+	assert_int_equal(fake_count(&w->worker, WORKER_TX_GONE, NULL), OBJECTS);
+	for (uint32_t i = 0; i < OBJECTS; i++)
+		event(w, SESSION_EVENT_TX_OBJECT, tx, i, STRAIT_STATUS_EVICTED);
+	event(w, SESSION_EVENT_TX_CLOSED, tx, 0, STRAIT_STATUS_COMMITTED);
+	turn(w);
+	assert_int_equal(w->status[3], STRAIT_STATUS_EVICTED);
+	assert_int_equal(fake_leases(&w->pool), 0);
+}
+
 static void an_order_that_was_cut_in_parts_ends_whole(void **state)
 {
 	struct world *w = *state;
@@ -669,6 +696,7 @@ int main(void)
 		TEST(commands_that_found_no_memory_are_tried_again),
 		TEST(an_order_waits_for_objects_that_are_being_brought),
 		TEST(an_order_larger_than_the_staging_room_ships_in_parts),
+		TEST(what_cannot_be_confirmed_is_not_given_to_the_session),
 		TEST(an_order_that_was_cut_in_parts_ends_whole),
 		TEST(bad_orders_are_refused),
 		TEST(an_order_of_a_lost_pool_is_refused_with_a_reason),

@@ -21,13 +21,21 @@ enum item_state {
 	ITEM_TOLD,     /* .. was sent */
 };
 
+/* Of what is staged: does the store still have it? */
+enum item_check {
+	CHECK_NONE,
+	CHECK_DUE, /* CHECK is to be sent */
+	CHECK_SENT,
+};
+
 /* An object on its way, in one direction. */
 struct item {
 	LIST_ENTRY(item) by_key, by_handle, by_id;
-	TAILQ_ENTRY(item) queued; /* in ITEM_ASK, ITEM_TELL */
+	TAILQ_ENTRY(item) queued; /* in ITEM_ASK, ITEM_TELL and CHECK_DUE */
 	enum item_state state;
+	enum item_check check;
 	struct pool_object object;
-	uint64_t since_ns; /* staged */
+	uint64_t since_ns; /* staged or confirmed */
 	uint32_t id, refs, tries;
 	int error;
 	uint16_t key_len;
@@ -123,7 +131,7 @@ static void item_hold(struct gateway_pool *g, struct item *x, const struct pool_
 /* What the pool gave for it is the caller's to give back. */
 static void item_del(struct gateway_pool *g, struct item *x)
 {
-	if (x->state == ITEM_ASK || x->state == ITEM_TELL)
+	if (x->state == ITEM_ASK || x->state == ITEM_TELL || x->check == CHECK_DUE)
 		TAILQ_REMOVE(&g->queue, x, queued);
 	if (x->state == ITEM_ASK || x->state == ITEM_ASKED)
 		g->asked--;
@@ -224,6 +232,24 @@ static void op_release(struct pool *pool, uint64_t handle)
 		x->refs--;
 	if (x->refs == 0)
 		item_drop(g, x);
+}
+
+static int op_confirm(struct pool *pool, uint64_t handle, uint64_t now_ns)
+{
+	struct gateway_pool *g = self_of(pool);
+	struct item *x = item_of_handle(g, handle);
+
+	if (x == NULL || x->state != ITEM_STAGED)
+		return 0;
+	if (x->error != 0)
+		return x->error;
+	if (now_ns < x->since_ns + GATEWAY_SURE_NS)
+		return 0;
+	if (x->check == CHECK_NONE) {
+		x->check = CHECK_DUE;
+		TAILQ_INSERT_TAIL(&g->queue, x, queued);
+	}
+	return -EINPROGRESS;
 }
 
 static int op_renew(struct pool *pool)
@@ -333,6 +359,7 @@ static const struct pool_ops gateway_pool_ops = {
 	.destroy = op_destroy,
 	.lease = op_lease,
 	.release = op_release,
+	.confirm = op_confirm,
 	.renew = op_renew,
 	.reserve = op_reserve,
 	.publish = op_publish,
@@ -440,6 +467,9 @@ void gateway_pool_connected(struct pool *pool, bool yes)
 				item_queue(g, x, ITEM_ASK);
 			} else if (x->state == ITEM_TOLD) {
 				item_queue(g, x, ITEM_TELL);
+			} else if (x->check == CHECK_SENT) {
+				x->check = CHECK_DUE;
+				TAILQ_INSERT_TAIL(&g->queue, x, queued);
 			}
 		}
 	}
@@ -453,9 +483,20 @@ size_t gateway_pool_output(struct pool *pool, uint8_t buf[static GATEWAY_FRAME_M
 
 	if (!g->connected || x == NULL)
 		return 0;
-	type = x->state == ITEM_ASK ? GATEWAY_STAGE : GATEWAY_ARRIVED;
 	TAILQ_REMOVE(&g->queue, x, queued);
-	x->state = x->state == ITEM_ASK ? ITEM_ASKED : ITEM_TOLD;
+	switch (x->state) {
+	case ITEM_ASK:
+		type = GATEWAY_STAGE;
+		x->state = ITEM_ASKED;
+		break;
+	case ITEM_TELL:
+		type = GATEWAY_ARRIVED;
+		x->state = ITEM_TOLD;
+		break;
+	default:
+		type = GATEWAY_CHECK;
+		x->check = CHECK_SENT;
+	}
 	return frame_encode(buf, type, x->id, &x->object, x->key, x->key_len);
 }
 
@@ -528,8 +569,15 @@ int gateway_pool_input(struct pool *pool, const uint8_t *buf, size_t len, uint64
 		taken(g, x, f.status);
 		return 0;
 	}
+	if (f.type == GATEWAY_CHECKED && x != NULL && x->check == CHECK_SENT) {
+		x->check = CHECK_NONE;
+		x->since_ns = now_ns;
+		x->error = f.status == GATEWAY_OK ? 0 : -ESTALE;
+		g->totals.stale += x->error != 0;
+		return 0;
+	}
 	/* Of an item that is gone: an answer that crossed with our loss of interest. */
-	return x == NULL && (f.type == GATEWAY_STAGED || f.type == GATEWAY_TAKEN) ? 0 : -EPROTO;
+	return x == NULL && f.type >= GATEWAY_STAGED && f.type <= GATEWAY_CHECKED ? 0 : -EPROTO;
 }
 
 void gateway_pool_tick(struct pool *pool, uint64_t now_ns)

@@ -15,7 +15,8 @@
  * Source side: the lease of an object that is not there asks the gateway for it and returns
  * -EINPROGRESS until it is staged. What was staged is leased as long as somebody holds it
  * (pool_object.staged: keep the lease, another one costs another read of the store) and removed
- * with the last lease: nothing stale is ever shipped. At most `stage_bytes` are staged at once,
+ * with the last lease; before it is shipped pool_confirm() asks the gateway whether the store still
+ * has it, unless that was sure a moment ago: nothing stale leaves. At most `stage_bytes` are staged at once,
  * then a lease returns -ENOSPC, unless nothing is staged.
  *
  * Destination side: what is published stays leased, so that nothing evicts it, until the gateway
@@ -34,11 +35,13 @@ enum {
 	GATEWAY_OUTSTANDING = 64, /* objects being staged; then a lease is -EAGAIN */
 	GATEWAY_RETRIES = 3,      /* of one that was evicted before it was leased */
 };
+#define GATEWAY_SURE_NS   (3000000000ULL)  /* so long what was staged or confirmed is believed */
 #define GATEWAY_UNUSED_NS (10000000000ULL) /* staged and not leased so long: nobody wants it */
 
 struct gateway_totals {
 	uint64_t staged, staged_bytes;   /* objects brought into the pool */
 	uint64_t failed;                 /* not found, gone, too large */
+	uint64_t stale;                  /* staged, and gone from the store before it was shipped */
 	uint64_t taken, taken_bytes;     /* put into the store */
 	uint64_t existed;                /* the store had them when they came */
 	uint64_t corrupt;                /* damaged in the pool: not put */

@@ -263,6 +263,47 @@ static void restarted_edge_goes_on_with_what_arrived_and_drops_what_was_staged(v
 	assert_int_equal(lease(w, "staged", &o), -EINPROGRESS);
 }
 
+static void what_was_staged_a_while_ago_is_confirmed_before_it_is_shipped(void **state)
+{
+	struct world *w = *state;
+	struct gateway_totals totals;
+	struct pool_object o;
+	uint64_t later = S + GATEWAY_SURE_NS;
+
+	assert_int_equal(lease(w, "k", &o), -EINPROGRESS);
+	assert_int_equal(next(w), GATEWAY_STAGE);
+	stage(w, "k");
+	assert_int_equal(lease(w, "k", &o), 0);
+	assert_int_equal(pool_confirm(w->pool, o.handle, later - 1), 0);
+	assert_int_equal(next(w), 0);
+	assert_int_equal(pool_confirm(w->pool, o.handle, later), -EINPROGRESS);
+	assert_int_equal(pool_confirm(w->pool, o.handle, later), -EINPROGRESS);
+	assert_int_equal(next(w), GATEWAY_CHECK);
+	gateway_pool_connected(w->pool, false);
+	gateway_pool_connected(w->pool, true);
+	assert_int_equal(next(w), GATEWAY_CHECK);
+	w->frame[0] = GATEWAY_CHECKED;
+	assert_int_equal(gateway_pool_input(w->pool, w->frame, w->len, later), 0);
+	assert_int_equal(pool_confirm(w->pool, o.handle, later + 1), 0);
+	assert_int_equal(next(w), 0);
+	assert_int_equal(pool_confirm(w->pool, o.handle, 2 * later), -EINPROGRESS);
+	assert_int_equal(next(w), GATEWAY_CHECK);
+	assert_int_equal(answer(w, GATEWAY_CHECKED, GATEWAY_GONE), 0);
+	assert_int_equal(pool_confirm(w->pool, o.handle, 2 * later), -ESTALE);
+	/* Given up while a question is due, and while one is open. */
+	pool_release(w->pool, o.handle);
+	assert_int_equal(strait_exist(w->gateway, "k", 1), -ENOENT);
+	gateway_pool_totals(w->pool, &totals);
+	assert_int_equal(totals.stale, 1);
+	assert_int_equal(lease(w, "k", &o), -EINPROGRESS);
+	assert_int_equal(next(w), GATEWAY_STAGE);
+	stage(w, "k");
+	assert_int_equal(lease(w, "k", &o), 0);
+	assert_int_equal(pool_confirm(w->pool, o.handle, 9 * later), -EINPROGRESS);
+	pool_release(w->pool, o.handle);
+	assert_int_equal(next(w), 0);
+}
+
 static void staged_for_nobody_is_given_back(void **state)
 {
 	struct world *w = *state;
@@ -336,6 +377,7 @@ int main(void)
 		TEST(arrived_object_stays_until_the_store_has_it),
 		TEST(what_is_not_answered_is_said_again_to_the_next_gateway),
 		TEST(restarted_edge_goes_on_with_what_arrived_and_drops_what_was_staged),
+		TEST(what_was_staged_a_while_ago_is_confirmed_before_it_is_shipped),
 		TEST(staged_for_nobody_is_given_back),
 		TEST(object_on_its_way_in_is_not_staged_and_staged_one_is_not_taken),
 		TEST(corrupt_object_goes_and_is_counted),

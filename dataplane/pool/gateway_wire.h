@@ -16,6 +16,8 @@
  *   ARRIVED  edge: an object from another site, verified and leased by the edge, is in the pool:
  *            put it into the store
  *   TAKEN    gateway: it is in the store (OK, EXISTS), or its bytes are not its digest's (CORRUPT)
+ *   CHECK    edge: what was staged a while ago is about to be shipped
+ *   CHECKED  gateway: the store still has it, where it was (OK), or not (GONE)
  */
 
 enum { GATEWAY_VERSION = 1, GATEWAY_HEADER_BYTES = 24 };
@@ -27,6 +29,8 @@ enum gateway_type {
 	GATEWAY_STAGED = 3,
 	GATEWAY_ARRIVED = 4,
 	GATEWAY_TAKEN = 5,
+	GATEWAY_CHECK = 6,
+	GATEWAY_CHECKED = 7,
 };
 
 enum gateway_status {

@@ -48,6 +48,7 @@ struct pool_ops {
 	void (*destroy)(struct pool *pool);
 	int (*lease)(struct pool *pool, const void *key, size_t key_len, struct pool_object *out);
 	void (*release)(struct pool *pool, uint64_t handle);
+	int (*confirm)(struct pool *pool, uint64_t handle, uint64_t now_ns); /* may be NULL */
 	int (*renew)(struct pool *pool);
 	int (*reserve)(struct pool *pool, const void *key, size_t key_len, uint64_t len,
 		uint64_t digest, struct pool_object *out);
@@ -106,6 +107,15 @@ static inline int pool_lease(struct pool *pool, const void *key, size_t key_len,
 static inline void pool_release(struct pool *pool, uint64_t handle)
 {
 	pool->ops->release(pool, handle);
+}
+
+/*
+ * Before what is leased is shipped: 0; -EINPROGRESS, not known yet, call again; -ESTALE, the store
+ * behind a gateway has it no more.
+ */
+static inline int pool_confirm(struct pool *pool, uint64_t handle, uint64_t now_ns)
+{
+	return pool->ops->confirm != NULL ? pool->ops->confirm(pool, handle, now_ns) : 0;
 }
 
 /* Once a second: keep this client's leases, reclaim what dead clients held. */
