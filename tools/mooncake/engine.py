@@ -86,7 +86,8 @@ class Engine:
 
     def exist(self, r: dict[str, Any]) -> dict[str, Any]:
         """Which are there."""
-        return {"there": [n == 1 for n in self.store.batch_is_exist(r["keys"])]}
+        codes = self.store.batch_is_exist(r["keys"])
+        return {"there": [n == 1 for n in codes], "code": min(codes)}
 
     def remove(self, r: dict[str, Any]) -> dict[str, Any]:
         """Make keys vanish."""

@@ -113,7 +113,9 @@ class Engine:
         self.process.popen.stdin.write(json.dumps({"op": op, "keys": list(keys), **more}) + "\n")
         self.process.popen.stdin.flush()
 
-    answer = _read
+    def answer(self) -> dict[str, Any]:
+        """The answer to start()."""
+        return self._read()
 
     def ask(self, op: str, keys: Sequence[str], **more: Any) -> dict[str, Any]:
         """One request and its answer."""

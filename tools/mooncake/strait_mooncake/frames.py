@@ -19,7 +19,9 @@ class Type(enum.IntEnum):
     STAGED = 3
     ARRIVED = 4
     TAKEN = 5
-    STATUS = 6  # of an operator: answered with counters as JSON
+    CHECK = 6
+    CHECKED = 7
+    STATUS = 127  # of an operator: answered with counters as JSON
 
 
 class Status(enum.IntEnum):

@@ -72,7 +72,8 @@ class Gateway:
         self._mover, self._mover_stop = mover, stop
         self._threads = [threading.Thread(target=mover.run, args=(jobs, move), daemon=True)
                          for jobs, move in ((mover.stage, mover.move_out),
-                                            (mover.put, mover.move_in))]
+                                            (mover.put, mover.move_in),
+                                            (mover.check, mover.move_check))]
         for t in self._threads:
             t.start()
         log.info("pool path=%s bytes=%d", self._pool_path, pool.arena[1])
@@ -102,7 +103,7 @@ class Gateway:
             self._epoch += 1
             self._out.clear()
         if self._mover is not None:  # it asks again
-            for jobs in (self._mover.stage, self._mover.put):
+            for jobs in (self._mover.stage, self._mover.put, self._mover.check):
                 while not jobs.empty():
                     jobs.get_nowait()
 
@@ -136,6 +137,8 @@ class Gateway:
             self._mover.stage.put(Job(self._epoch, frame))
         elif frame.type == Type.ARRIVED:
             self._mover.put.put(Job(self._epoch, frame))
+        elif frame.type == Type.CHECK:
+            self._mover.check.put(Job(self._epoch, frame))
         else:
             self._drop(connection, f"a frame of type {frame.type}")
 

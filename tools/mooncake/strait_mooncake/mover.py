@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves objects between the store and the pool, in batches: one thread a direction.
+"""Moves objects between the store and the pool, in batches: a thread each way, one for checks.
 
 Out of the store: lease and descriptor, read into the pool, digest, descriptor again. What lies
 elsewhere by then, or is gone, was perhaps overwritten while it was read, and is not shipped.
@@ -9,6 +9,7 @@ other within one call, so that an engine's own Put of the same key waits for not
 has already is left as it is.
 """
 
+import collections
 import errno
 import logging
 import queue
@@ -22,6 +23,7 @@ from strait_mooncake.store import CHECKSUM, RPC_FAILED, Stopped, Store, Unavaila
 
 log = logging.getLogger("mover")
 
+PLACES_MAX = 65536
 TRIES = 3  # to read an object that the store says it has
 RETRY_S = 0.2
 FULL_MAX_S = 5.0
@@ -44,6 +46,8 @@ class Counters:
     not_found: int = 0
     gone: int = 0
     changed: int = 0
+    checked: int = 0
+    stale: int = 0
     checksum: int = 0
     no_room: int = 0
     put: int = 0
@@ -53,6 +57,7 @@ class Counters:
     put_retries: int = 0
     store_away: int = 0
     connections: int = 0
+    reading: int = 0  # now, out of the store
 
 
 @dataclass
@@ -69,6 +74,11 @@ class Mover:
     stop: threading.Event
     stage: "queue.SimpleQueue[Job]" = field(default_factory=queue.SimpleQueue)
     put: "queue.SimpleQueue[Job]" = field(default_factory=queue.SimpleQueue)
+    check: "queue.SimpleQueue[Job]" = field(default_factory=queue.SimpleQueue)
+    # Where the store had what was staged; the oldest go first.
+    places: "collections.OrderedDict[bytes, tuple[int, object]]" = field(
+        default_factory=collections.OrderedDict)
+    places_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, jobs: "queue.SimpleQueue[Job]") -> list[Job]:
         """The next ones, at least one."""
@@ -184,9 +194,11 @@ class Mover:
                 break
             if attempt > 0:
                 self.store.pause(RETRY_S)
+            self.counters.reading = len(left)
             got = self.store.get([work[i][0].frame.key for i in left],
                                  [work[i][1].address for i in left],
                                  [work[i][1].length for i in left])
+            self.counters.reading = 0
             if any(n == RPC_FAILED for n in got):
                 raise Unavailable("batch_get_into: the master does not answer")
             for i, n in zip(left, got, strict=True):
@@ -209,8 +221,31 @@ class Mover:
                 continue
             self.counters.staged += 1
             self.counters.staged_bytes += length
+            self._remember(key, before[key])
             out.append((job, Status.OK, length))
         return out
+
+    def _remember(self, key: bytes, place: tuple[int, object]) -> None:
+        with self.places_lock:
+            self.places[key] = place
+            self.places.move_to_end(key)
+            if len(self.places) > PLACES_MAX:
+                self.places.popitem(last=False)
+
+    def move_check(self, batch: list[Job]) -> None:
+        """Of objects that were staged a while ago: are they still what the store has?"""
+        keys = [j.frame.key for j in batch]
+        there = self.store.exist(keys)
+        now = self.store.describe([k for k, yes in zip(keys, there, strict=True) if yes])
+        for job, yes in zip(batch, there, strict=True):
+            key = job.frame.key
+            with self.places_lock:
+                was = self.places.get(key)
+            # Of an earlier gateway, or not in memory: that it is there has to do.
+            good = yes and (was is None or was[1] is None or now.get(key) == was)
+            self.counters.checked += 1
+            self.counters.stale += not good
+            self._say(job, Type.CHECKED, Status.OK if good else Status.GONE)
 
     # ---- pool -> store
 
