@@ -3,6 +3,8 @@
 
 #include <urcu.h>
 
+enum { AHEAD = 20 };
+
 /* A lookup in flight. */
 struct probe {
 	const struct table *t;
@@ -70,28 +72,33 @@ static inline uint64_t bucket_value(const struct bucket *b, struct name n, uint3
 	return word & VALUE_MASK & -match;
 }
 
-/* All first buckets are fetched at once, then all second ones that are needed. */
+/*
+ * The first buckets are fetched AHEAD of the one that is looked into, so that memory works while
+ * the processor does; the second one of a key, where it is needed, is asked for at once and looked
+ * into at the end.
+ */
 static void lookup(const struct index *x, const struct digest128 *d, uint32_t n, uint64_t *values)
 {
 	struct probe probes[INDEX_BATCH];
 	uint8_t second[INDEX_BATCH], redo[2 * INDEX_BATCH];
-	uint32_t seconds = 0, redos = 0, count, odd;
+	uint32_t seconds = 0, redos = 0, count, odd, need;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n && i < AHEAD; i++)
 		begin(x, d[i], &probes[i]);
 	for (uint32_t i = 0; i < n; i++) {
-		const struct probe *p = &probes[i];
+		struct probe *p = &probes[i];
+		const struct bucket *other;
 
+		if (i + AHEAD < n)
+			begin(x, d[i + AHEAD], &probes[i + AHEAD]);
+		other = &p->t->b[bucket_second(p->n.tag, p->t->buckets)];
 		values[i] = bucket_value(p->b, p->n, &count, &odd);
+		need = (values[i] == 0) & (count > 0);
 		second[seconds] = (uint8_t)i;
-		seconds += (values[i] == 0) & (count > 0);
+		seconds += need;
 		redo[redos] = (uint8_t)i;
 		redos += odd | !is_valid(p);
-	}
-	for (uint32_t j = 0; j < seconds; j++) {
-		struct probe *p = &probes[second[j]];
-
-		p->b = &p->t->b[bucket_second(p->n.tag, p->t->buckets)];
+		p->b = need ? other : p->b;
 		__builtin_prefetch(p->b);
 	}
 	for (uint32_t j = 0; j < seconds; j++) {
