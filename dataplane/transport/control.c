@@ -187,6 +187,8 @@ size_t control_send(struct session *s, uint8_t *buf, size_t cap)
 		s->tx.ping_due = false;
 		COUNT(s, tx_probe);
 	}
+	if (s->tx.recall_due && frame_put_recall(&w, s->tx.covered + 1) == 0)
+		s->tx.recall_due = false;
 	for (uint32_t i = 0; i < SESSION_TRANSFERS_MAX; i++)
 		if (s->tx.slots[i] != NULL)
 			write_tx(s, &w, s->tx.slots[i]);
@@ -213,7 +215,7 @@ uint64_t control_next_ns(struct session *s)
 
 	if (s->control_idle_ns > s->now_ns)
 		return s->control_idle_ns;
-	if (s->response_due || s->tx.ping_due || s->rx.n_close_acks > 0)
+	if (s->response_due || s->tx.ping_due || s->tx.recall_due || s->rx.n_close_acks > 0)
 		return s->now_ns;
 	if (!s->up)
 		at = s->challenge_due_ns;
@@ -356,6 +358,16 @@ static void on_ping(struct session *s, uint32_t interval_us)
 		s->rx.credit_repeat[c] = 1;
 }
 
+static void on_recall(struct session *s, uint64_t from)
+{
+	struct receiver *r = &s->rx;
+
+	if (r->recalled == 0 || from < r->recall_from)
+		r->recall_from = from;
+	r->recalled = RECALL_REPORTS;
+	r->pending = r->now = true;
+}
+
 static void on_challenge(struct session *s, uint64_t token)
 {
 	/* The peer has the session: no need to wait with the first one of ours. */
@@ -388,7 +400,7 @@ static int dispatch(struct session *s, const struct frame *f)
 		struct frame_credit credit;
 		struct frame_objects objects;
 		struct frame_object_ack object_ack;
-		uint64_t token;
+		uint64_t u64;
 		uint32_t u32;
 	} v;
 	int ret = 0;
@@ -422,11 +434,13 @@ static int dispatch(struct session *s, const struct frame *f)
 	case STRAIT_FRAME_CLOSE_ACK:
 		GET(frame_get_close_ack, u32, on_close_ack(s, v.u32));
 	case STRAIT_FRAME_CHALLENGE:
-		GET(frame_get_token, token, on_challenge(s, v.token));
+		GET(frame_get_token, u64, on_challenge(s, v.u64));
 	case STRAIT_FRAME_RESPONSE:
-		GET(frame_get_token, token, on_response(s, v.token));
+		GET(frame_get_token, u64, on_response(s, v.u64));
 	case STRAIT_FRAME_PING:
 		GET(frame_get_ping, u32, on_ping(s, v.u32));
+	case STRAIT_FRAME_RECALL:
+		GET(frame_get_recall, u64, on_recall(s, v.u64));
 	case STRAIT_FRAME_PADDING:
 		s->rx_probed_ns = s->now_ns;
 		break;

@@ -13,11 +13,18 @@
 
 enum {
 	KEEPALIVE_S = 15,
+	OVERDUE_REPORTS = 3,
+	BLIND_RTTS = 2,           /* data goes on so long after the first probe for a report */
+	PROBE_FAST_S = 40,        /* of a silence */
+	BACK_WINDOW = 64,         /* packets of the peer after which older counts weigh half */
 	LOSS_WINDOW = 20000,      /* packets after which older counts weigh half */
 	LOSS_PRIOR_PACKETS = 400, /* weight of the prior */
 	GAP_COUNTS = 4,
-	HOLE_REPORTS = 12, /* what so many reports in a row leave out is taken as told */
+	HOLE_REPORTS = 12, /* what so many reports leave out, asked so often, is taken as told */
+	HOLE_RECALLS = 8,
 };
+
+#define BACK_LOSSY 0.05
 
 static struct tx_transfer *entry_transfer(struct session *s, const struct sent_packet *p)
 {
@@ -115,7 +122,8 @@ static void on_acked(void *ctx, const struct sent_packet *p, uint32_t n, bool wa
 			mtu_data_acked(&s->mtu, p[i].bytes, p[i].time_ns);
 	if (last_ns > x->rack_ns)
 		x->rack_ns = last_ns;
-	if (first_ns < x->rack_before_ns && x->rack_before_ns - first_ns > x->late_ns)
+	if (x->late_counts && first_ns < x->rack_before_ns &&
+		x->rack_before_ns - first_ns > x->late_ns)
 		x->late_ns = x->rack_before_ns - first_ns;
 	if (was_lost) {
 		COUNT_ADD(s, tx_spurious, n);
@@ -198,8 +206,8 @@ static void detect(struct session *s)
 
 /*
  * A frame spoke of [low, base]. A report that spans packets tells of its newest numbers first: what
- * does not join what was told before is kept until the rest has come. A hole that stays waits some
- * reports before it counts as told.
+ * does not join what was told before is kept until the rest has come. A hole that stays though it
+ * was asked for counts as told in the end.
  */
 static void cover(struct sender *x, uint64_t low, uint64_t base, bool first)
 {
@@ -213,12 +221,29 @@ static void cover(struct sender *x, uint64_t low, uint64_t base, bool first)
 		x->above_low = low;
 		x->above_high = base;
 		x->holes += first;
-		if (x->holes < HOLE_REPORTS)
+		if (x->holes < HOLE_REPORTS || x->recalls < HOLE_RECALLS)
 			return;
+		x->guessed = base + 1;
 	}
 	x->covered = base;
 	x->above_low = x->above_high = 0;
-	x->holes = 0;
+	x->holes = x->recalls = 0;
+}
+
+/*
+ * Two reports came since a hole was left: no packet of a long one is still to come. What the lost
+ * ones said is asked for, lest all of it is taken for lost.
+ */
+static void recall(struct session *s)
+{
+	struct sender *x = &s->tx;
+
+	if (x->above_high == 0 || x->holes < 2 || s->now_ns < x->recall_due_ns)
+		return;
+	x->recall_due_ns = s->now_ns + x->rtt.smoothed_ns / 4;
+	x->recall_due = true;
+	x->recalls++;
+	control_touch(s);
 }
 
 /*
@@ -261,6 +286,44 @@ static void rate_update(struct session *s, const struct frame_report *r, uint64_
 	session_pace(s);
 }
 
+/* The peer numbers its packets too: what is missing of them. */
+static void back_count(struct session *s)
+{
+	struct sender *x = &s->tx;
+	uint64_t newest = s->rx.window.newest, packets = s->counters[STRAIT_C_rx_packets];
+
+	if (newest > x->back_newest &&
+		newest >> STRAIT_GENERATION_SHIFT == x->back_newest >> STRAIT_GENERATION_SHIFT) {
+		double sent = (double)(newest - x->back_newest);
+
+		x->back_total += sent;
+		x->back_lost += sent - (double)(packets - x->back_packets);
+	}
+	if (x->back_total > BACK_WINDOW) {
+		x->back_total /= 2;
+		x->back_lost /= 2;
+	}
+	x->back_newest = newest;
+	x->back_packets = packets;
+}
+
+/* Late is what a report left out that spoke of its number, not what lost ones said. */
+static void acknowledge(struct session *s, uint64_t low, uint64_t high)
+{
+	struct sender *x = &s->tx;
+	const uint64_t ends[] = { x->guessed, x->covered + 1, UINT64_MAX };
+
+	for (unsigned int i = 0; i < 3 && low <= high; i++) {
+		uint64_t last = high < ends[i] ? high : ends[i] - 1;
+
+		if (low >= ends[i])
+			continue;
+		x->late_counts = i == 1;
+		sentlog_ack(&x->log, low, last, on_acked, s);
+		low = last + 1;
+	}
+}
+
 void feedback_report(struct session *s, struct frame_report *r)
 {
 	struct sender *x = &s->tx;
@@ -290,13 +353,13 @@ void feedback_report(struct session *s, struct frame_report *r)
 		x->newest_seen = (generation << STRAIT_GENERATION_SHIFT) - 1;
 	x->any_acked = true;
 	x->report_ns = s->now_ns;
-	x->probing = false;
+	x->probing = x->doubted = false;
 	p = sentlog_find(&x->log, r->newest);
 	if (p != NULL && r->base == r->newest && p->time_ns > x->rack_ns)
 		x->rack_ns = p->time_ns; /* a probe counts too: it is not tracked but it arrived */
 	while (frame_report_next(r, &cursor, &low, &high)) {
 		session_packets_acked(s, low, high);
-		sentlog_ack(&x->log, low, high, on_acked, s);
+		acknowledge(s, low, high);
 		if (above > high && above > x->newest_seen + 1) {
 			uint64_t gap = above - 1 - (high > x->newest_seen ? high : x->newest_seen);
 
@@ -308,6 +371,9 @@ void feedback_report(struct session *s, struct frame_report *r)
 	}
 	low = cursor + 1; /* 0 when the ranges reach the first packet */
 	cover(x, low, r->base, r->base == r->newest);
+	if (r->base == r->newest)
+		back_count(s);
+	recall(s);
 	if (sent_ns != 0 && r->newest > x->newest_seen && r->base == r->newest && low <= r->newest)
 		rate_update(s, r, sent_ns,
 			r->newest - (low > x->newest_seen ? low - 1 : x->newest_seen), received,
@@ -350,6 +416,9 @@ static void block_need(struct session *s, struct tx_transfer *t, uint8_t stream,
 	struct tx_block *b = &st->blocks[block];
 	uint32_t k = partition_k(&st->part, block), n = missing;
 
+	/* In the middle of a transfer reports say which ones; they may still be on the way. */
+	if (stream == STRAIT_STREAM_OBJECTS && !sender_is_late(s, t) && s->tx.covered < b->last_pn)
+		return;
 	sender_block_reopen(s, t, stream, block);
 	b->epoch++;
 	b->flying[0] = b->flying[1] = 0;
@@ -363,6 +432,7 @@ static void block_need(struct session *s, struct tx_transfer *t, uint8_t stream,
 		if (stream == STRAIT_STREAM_OBJECTS)
 			tx_block_apply_objects(t, block);
 	}
+	tx_block_assume(b, k, missing);
 	if (stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t))
 		n += tail_margin(s, missing);
 	b->repair_left = n > 128 ? 128 : (uint8_t)n;
@@ -424,15 +494,52 @@ static void ping(struct session *s)
 	control_touch(s);
 }
 
+/* From then on reports of what is out are overdue. */
+static uint64_t overdue_ns(struct session *s)
+{
+	const struct sender *x = &s->tx;
+	uint64_t oldest = sentlog_oldest_ns(&s->tx.log);
+	uint64_t heard = x->report_ns + OVERDUE_REPORTS * x->rtt.smoothed_ns / REPORTS_A_ROUND;
+
+	if (oldest == UINT64_MAX)
+		return UINT64_MAX;
+	oldest += x->rtt.smoothed_ns * 5 / 4;
+	return oldest > heard ? oldest : heard;
+}
+
+bool feedback_is_overdue(struct session *s)
+{
+	return s->now_ns >= overdue_ns(s);
+}
+
+bool feedback_is_silent(struct session *s)
+{
+	return s->tx.probing &&
+		s->now_ns >=
+		silence_since(s) + feedback_pto_ns(s) + BLIND_RTTS * s->tx.rtt.smoothed_ns;
+}
+
 static uint64_t probe_interval_ns(const struct session *s)
 {
-	uint64_t i = s->tx.rtt.smoothed_ns / 2;
+	uint64_t i = s->tx.rtt.smoothed_ns / 8, least = NS_PER_MS;
 
-	/* A probe or its answer may be lost; but a long silence must not fill the log with them. */
-	if (s->now_ns - s->tx.report_ns < 2 * NS_PER_S)
-		i /= 2;
+	/* Probes and answers may be lost; but a long silence must not fill the log with them. */
+	if (s->now_ns - s->tx.report_ns > PROBE_FAST_S * NS_PER_S) {
+		i *= 4;
+		least *= 4;
+	}
+	return i < least ? least : i;
+}
 
-	return i < 2 * NS_PER_MS ? 2 * NS_PER_MS : i;
+/* The first question is asked when all should have come; it or its answer may be lost. */
+static uint64_t rescue_interval_ns(const struct session *s)
+{
+	const struct sender *x = &s->tx;
+	uint64_t i = x->rtt.smoothed_ns / 4;
+
+	if (x->back_lost < BACK_LOSSY * (x->back_total + BACK_WINDOW / 4))
+		return feedback_pto_ns(s);
+	return i < NS_PER_MS ? NS_PER_MS : i;
 }
 
 /* Everything of a transfer was sent, or it waits for credit: ask the receiver what it lacks. */
@@ -457,6 +564,8 @@ void feedback_timer(struct session *s)
 		x->probing = true;
 		x->probe_due_ns = s->now_ns;
 	}
+	if (x->idle && !x->doubted && x->live > 0 && feedback_is_overdue(s))
+		sender_touch(s);
 	if (x->probing && s->now_ns >= x->probe_due_ns) {
 		x->probe_due_ns = s->now_ns + probe_interval_ns(s);
 		ping(s);
@@ -470,7 +579,7 @@ void feedback_timer(struct session *s)
 
 		if (!wants_rescue(s, t) || s->now_ns < t->rescue_due_ns)
 			continue;
-		t->rescue_due_ns = s->now_ns + feedback_pto_ns(s);
+		t->rescue_due_ns = s->now_ns + rescue_interval_ns(s);
 		ping(s);
 	}
 }
@@ -484,6 +593,8 @@ uint64_t feedback_next_ns(struct session *s)
 
 	if (!s->up)
 		return UINT64_MAX;
+	if (x->idle && !x->doubted && x->live > 0 && overdue_ns(s) < at)
+		at = overdue_ns(s);
 	if (x->probing && x->probe_due_ns < at)
 		at = x->probe_due_ns;
 	if (x->log.n_out > 0 && !x->probing && silence_since(s) + feedback_pto_ns(s) < at)

@@ -599,6 +599,24 @@ int frame_get_ping(const struct frame *f, uint32_t *report_interval_us)
 	return 0;
 }
 
+int frame_put_recall(struct frame_writer *w, uint64_t from)
+{
+	uint8_t *p = put_frame(w, STRAIT_FRAME_RECALL, STRAIT_FRAME_RECALL_BYTES);
+
+	if (p == NULL)
+		return -ENOSPC;
+	put_be64(p, from);
+	return 0;
+}
+
+int frame_get_recall(const struct frame *f, uint64_t *from)
+{
+	if (f->len != STRAIT_FRAME_RECALL_BYTES)
+		return -EPROTO;
+	*from = get_be64(f->body);
+	return 0;
+}
+
 int frame_put_padding(struct frame_writer *w, size_t len)
 {
 	uint8_t *p;

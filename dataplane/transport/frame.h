@@ -154,6 +154,8 @@ int frame_put_token(struct frame_writer *w, uint8_t type, uint64_t token); /* CH
 int frame_get_token(const struct frame *f, uint64_t *token);
 int frame_put_ping(struct frame_writer *w, uint32_t report_interval_us);
 int frame_get_ping(const struct frame *f, uint32_t *report_interval_us);
+int frame_put_recall(struct frame_writer *w, uint64_t from);
+int frame_get_recall(const struct frame *f, uint64_t *from);
 /** Fills what is left of the packet up to len bytes in all, the frame's header included. */
 int frame_put_padding(struct frame_writer *w, size_t len);
 

@@ -107,6 +107,8 @@ static int walk(const struct frame *f)
 		return frame_get_token(f, &token);
 	case STRAIT_FRAME_PING:
 		return frame_get_ping(f, &a);
+	case STRAIT_FRAME_RECALL:
+		return frame_get_recall(f, &token);
 	}
 	return 0;
 }
@@ -149,6 +151,7 @@ static size_t write_examples(uint8_t *buf, size_t cap)
 	assert_int_equal(frame_put_token(&w, STRAIT_FRAME_CHALLENGE, 0x1122334455667788), 0);
 	assert_int_equal(frame_put_token(&w, STRAIT_FRAME_RESPONSE, 0x8877665544332211), 0);
 	assert_int_equal(frame_put_ping(&w, 10000), 0);
+	assert_int_equal(frame_put_recall(&w, 0x123456789a), 0);
 	return w.len;
 }
 
@@ -287,6 +290,9 @@ static void small_frames_survive_a_round_trip(void **state)
 	take(&r, &f, STRAIT_FRAME_PING);
 	assert_int_equal(frame_get_ping(&f, &n), 0);
 	assert_int_equal(n, 10000);
+	take(&r, &f, STRAIT_FRAME_RECALL);
+	assert_int_equal(frame_get_recall(&f, &token), 0);
+	assert_true(token == 0x123456789a);
 	assert_int_equal(frame_next(&r, &f), 0);
 }
 

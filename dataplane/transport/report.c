@@ -14,6 +14,7 @@
 enum {
 	HAVE_ROOM = 200, /* bytes of one report packet that HAVE frames may take */
 	NEED_ROOM = 320,
+	GENERATION_MASK = (1 << STRAIT_GENERATION_SHIFT) - 1,
 	REPORT_REPEATS = 4,    /* each packet is in at least so many reports */
 	FEEDBACK_SHARE = 1400, /* feedback is at most this part of the data, repetition included */
 	REPORT_LINE_BYTES = STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES,
@@ -166,12 +167,29 @@ static void write_state(struct session *s, struct frame_writer *w)
 	}
 }
 
+/* Everything from recall_from on that is remembered of the newest packet's generation. */
+static void recall(struct receiver *r)
+{
+	uint64_t newest = r->window.newest, oldest = newest & ~(uint64_t)GENERATION_MASK;
+
+	if (newest - oldest >= r->window.size)
+		oldest = newest - r->window.size + 1;
+	if (r->recall_from > oldest)
+		oldest = r->recall_from;
+	if (oldest < r->report_floor)
+		r->report_floor = oldest;
+	r->report_must = r->report_floor;
+	r->recalled--;
+}
+
 static void report_start(struct session *s)
 {
 	struct receiver *r = &s->rx;
 
 	r->report_floor = history_back(r, REPORT_HISTORY);
 	r->report_must = history_back(r, REPORT_REPEATS);
+	if (r->recalled > 0)
+		recall(r);
 	r->report_room = r->data_bytes / FEEDBACK_SHARE;
 	r->data_bytes = 0;
 	r->report_used = 0;

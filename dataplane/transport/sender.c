@@ -510,7 +510,7 @@ size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
 	size_t len;
 
 	(void)cap; /* session_send() made sure that a symbol fits */
-	if (x->idle || x->probing || !session_may_send_data(s))
+	if (x->idle || feedback_is_silent(s) || !session_may_send_data(s))
 		return 0;
 	if (sentlog_full(&x->log)) {
 		COUNT(s, tx_blocked_log);
@@ -537,7 +537,7 @@ size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
 
 uint64_t sender_next_ns(struct session *s)
 {
-	if (s->tx.idle || s->tx.probing || s->tx.live == 0 || !session_may_send_data(s))
+	if (s->tx.idle || feedback_is_silent(s) || s->tx.live == 0 || !session_may_send_data(s))
 		return UINT64_MAX;
 	return s->now_ns;
 }

@@ -36,6 +36,7 @@ enum {
 	REPORTS_A_ROUND = 5, /* at least 4 a round trip are promised */
 	REPORT_HISTORY = 16, /* ranges reach back so many reports, about three round trips */
 	REPORT_PACKETS_MAX = 8,
+	RECALL_REPORTS = 2,    /* reports that answer a RECALL */
 	ROW_CACHE_BLOCKS = 64, /* also the deepest interleaving */
 	ROW_CACHE_SETS = 4,    /* transfers that take turns keep their rows apart */
 	CLOSING_MAX = 256,
@@ -83,16 +84,22 @@ struct sender {
 	uint64_t rack_before_ns; /* the same before the report now being read */
 	uint64_t late_ns;        /* how much later than younger packets some arrived, decaying */
 	uint64_t late_decay_ns;
+	bool late_counts; /* what is acknowledged was said to be missing before */
 	bool any_acked;
 	uint64_t covered; /* packet numbers up to here were spoken of by reports without a hole */
 	uint32_t holes;   /* reports that left a hole above it */
 	uint64_t above_low, above_high; /* told of beyond the hole; 0: nothing */
+	uint64_t recall_due_ns;         /* the hole may be asked for again */
+	uint32_t recalls;               /* it was asked for so often */
+	uint64_t guessed;               /* below it some count as told that never were */
 	uint64_t acked_generation;
 	uint64_t report_ns;      /* when the last report came */
 	uint64_t newest_us_seen; /* receive time in the newest report; older ones give no sample */
-	bool probing;
+	bool probing, doubted;   /* doubted: rows were sent for what no report spoke of */
 	uint64_t probe_due_ns, keepalive_ns;
-	bool ping_due;
+	uint64_t back_newest, back_packets; /* of the peer, at the report before */
+	double back_lost, back_total;       /* packets of the peer, decaying */
+	bool ping_due, recall_due;
 
 	double window_lost, window_total; /* decaying counts behind the loss estimate */
 	double loss;
@@ -146,6 +153,8 @@ struct receiver {
 	bool data_pending;    /* ... and it was data */
 	bool now;             /* report at once */
 	bool need_all;        /* a PING asks for every incomplete block */
+	uint8_t recalled;     /* so many reports are to tell the numbers from recall_from on */
+	uint64_t recall_from;
 	uint64_t last_report_ns;
 	uint64_t history[REPORT_HISTORY]; /* newest packet number at past reports */
 	uint32_t history_len;
@@ -301,7 +310,10 @@ bool tail_begin(struct session *s, struct tx_transfer *t, uint8_t stream);
 size_t tail_send(struct session *s, struct tx_transfer *t, uint8_t stream, uint8_t *buf);
 /** Reports told more: blocks that are now likely to fall short get more rows. */
 void tail_review(struct session *s);
-/** Nothing else is to be sent: a row against a loss worse than assumed but not measured yet. */
+/**
+ * Nothing else is to be sent: a row against a loss worse than assumed but not measured yet, or
+ * against losses that reports would have told of by now, if they had come.
+ */
 size_t tail_speculate(struct session *s, uint8_t *buf);
 
 /* sender_run.c */
@@ -329,6 +341,10 @@ void feedback_need(struct session *s, struct frame_need *n);
 void feedback_timer(struct session *s);
 uint64_t feedback_next_ns(struct session *s);
 uint64_t feedback_pto_ns(const struct session *s);
+/** Reports are overdue. */
+bool feedback_is_overdue(struct session *s);
+/** Nothing was heard for so long that the path is taken to be cut: no data goes out. */
+bool feedback_is_silent(struct session *s);
 
 /* receiver.c */
 int receiver_symbol(struct session *s, const struct packet_header *h, struct key_slot *key,

@@ -195,8 +195,9 @@ static uint32_t guess_rows(const struct session *s, const struct tx_transfer *t,
 	const struct tx_block *b = &st->blocks[block];
 	uint32_t k = partition_k(&st->part, block);
 
-	if (!(b->flags & TX_BLOCK_TAIL) ||
-		(t->class_ == STRAIT_CLASS_URGENT && b->next_row >= k / GUESS_SHARE))
+	if (!(b->flags & TX_BLOCK_TAIL) && !s->tx.doubted)
+		return 0;
+	if (t->class_ == STRAIT_CLASS_URGENT && b->next_row >= k / GUESS_SHARE)
 		return 0;
 	return rows_for(st, block, &s->tx.redundancy[REDUNDANCY_LEVEL_LOOSE], loss_feared(s));
 }
@@ -206,7 +207,7 @@ static size_t guess(struct session *s, struct tx_transfer *t, uint8_t *buf)
 {
 	struct tx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
 
-	if (st->guess_at < st->review_at)
+	if (st->guess_at < st->review_at && !s->tx.doubted)
 		st->guess_at = st->review_at;
 	while (st->guess_at < st->tail_at) {
 		uint32_t n = st->tail_at - st->guess_at;
@@ -220,6 +221,7 @@ static size_t guess(struct session *s, struct tx_transfer *t, uint8_t *buf)
 
 			if (rows == 0)
 				continue;
+			st->blocks[block].flags |= TX_BLOCK_TAIL;
 			len = sender_row_send(s, t, STRAIT_STREAM_OBJECTS, block, rows,
 				rows == 1 ? STRAIT_FLAG_END_OF_BLOCK : 0, buf);
 			if (len != 0)
@@ -231,9 +233,24 @@ static size_t guess(struct session *s, struct tx_transfer *t, uint8_t *buf)
 	return 0;
 }
 
+/* Nobody says what is missing: all that is not known to be whole gets rows, once a silence. */
+static void doubt(struct session *s)
+{
+	s->tx.doubted = true;
+	for (uint32_t i = 0; i < s->tx.live; i++) {
+		struct tx_stream *st = &s->tx.slots[s->tx.order[i]]->stream[STRAIT_STREAM_OBJECTS];
+
+		st->guess_at = st->have_floor;
+		st->guess_pos = 0;
+	}
+}
+
 size_t tail_speculate(struct session *s, uint8_t *buf)
 {
-	if (s->tx.window_total >= MEASURED_PACKETS || loss_feared(s) <= s->tx.loss)
+	if (!s->tx.doubted && feedback_is_overdue(s))
+		doubt(s);
+	if (!s->tx.doubted &&
+		(s->tx.window_total >= MEASURED_PACKETS || loss_feared(s) <= s->tx.loss))
 		return 0;
 	for (uint32_t i = 0; i < s->tx.live; i++) {
 		struct tx_transfer *t = s->tx.slots[s->tx.order[i]];

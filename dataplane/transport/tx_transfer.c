@@ -21,6 +21,22 @@ int tx_block_deficit(const struct tx_block *b, uint32_t k)
 	return (int)k - have;
 }
 
+void tx_block_assume(struct tx_block *b, uint32_t k, uint32_t missing)
+{
+	int more = tx_block_deficit(b, k) - (int)missing;
+
+	if (b->flags & TX_BLOCK_NO_ROWS)
+		return;
+	for (uint32_t esi = 0; esi < k && more > 0; esi++) {
+		uint64_t bit = UINT64_C(1) << (esi % 64);
+
+		if ((b->acked[esi / 64] | b->flying[esi / 64]) & bit)
+			continue;
+		b->flying[esi / 64] |= bit;
+		more--;
+	}
+}
+
 bool tx_block_is_covered(const struct tx_block *b, uint32_t k)
 {
 	const uint64_t most = ~UINT64_C(0);

@@ -117,6 +117,12 @@ struct tx_transfer {
 /** Symbols the receiver still lacks if everything in flight arrives; <= 0: none. */
 int tx_block_deficit(const struct tx_block *b, uint32_t k);
 
+/**
+ * The receiver lacks no more than `missing` symbols, which it counted itself: of those not
+ * acknowledged the others are taken to be there, as if in flight. Rows cover any of them.
+ */
+void tx_block_assume(struct tx_block *b, uint32_t k, uint32_t missing);
+
 /** Enough symbols are acknowledged. */
 bool tx_block_is_covered(const struct tx_block *b, uint32_t k);
 

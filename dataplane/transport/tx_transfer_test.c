@@ -196,6 +196,24 @@ static void deficit_counts_what_is_there_and_what_flies(void **state)
 	assert_true(tx_block_is_covered(&b, 100));
 }
 
+/* The receiver lacks 3, but reports that told which were lost: rows make up for any. */
+static void what_the_receiver_counts_itself_is_not_sent_again(void **state)
+{
+	struct tx_block b = { .acked = { 0xff } };
+
+	(void)state;
+	tx_block_assume(&b, 100, 3);
+	assert_int_equal(tx_block_deficit(&b, 100), 3);
+	assert_int_equal(b.acked[0], 0xff);
+	assert_false(tx_block_is_covered(&b, 100));
+	tx_block_assume(&b, 100, 5); /* never fewer than are known to be there */
+	assert_int_equal(tx_block_deficit(&b, 100), 3);
+	b.flying[0] = b.flying[1] = 0;
+	b.flags = TX_BLOCK_NO_ROWS; /* it must be known which */
+	tx_block_assume(&b, 100, 3);
+	assert_int_equal(tx_block_deficit(&b, 100), 92);
+}
+
 /* What became of each symbol of a block, kept one by one. */
 enum fate { UNSENT, FLYING, FORGOTTEN, LOST, ACKED };
 
@@ -409,6 +427,7 @@ int main(void)
 		cmocka_unit_test(symbols_carry_objects_of_any_size),
 		cmocka_unit_test(both_sides_agree_on_symbols_of_objects_not_stored),
 		cmocka_unit_test(deficit_counts_what_is_there_and_what_flies),
+		cmocka_unit_test(what_the_receiver_counts_itself_is_not_sent_again),
 		cmocka_unit_test(random_events_agree_with_single_symbols),
 		cmocka_unit_test(what_is_missing_agrees_with_a_plain_set),
 		cmocka_unit_test(repair_queue_holds_each_block_once),

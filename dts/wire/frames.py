@@ -478,6 +478,24 @@ class Ping:
 
 
 @dataclass
+class Recall:
+    """Tell of all packet numbers from this one on."""
+
+    kind: ClassVar[int] = 16
+    number: int
+
+    def encode(self) -> bytes:
+        """Type, length and body."""
+        return raw(self.kind, struct.pack(">Q", self.number))
+
+    @classmethod
+    def decode(cls, body: bytes) -> "Recall":
+        """From the body."""
+        _need(len(body) == 8, "length of RECALL")
+        return cls(int.from_bytes(body, "big"))
+
+
+@dataclass
 class Padding:
     """Brings a packet to a size."""
 
@@ -495,11 +513,11 @@ class Padding:
 
 
 Any = (Open | OpenAck | Report | Have | Need | Credit | Object | ObjectAck | Withdraw | Close
-       | CloseAck | Challenge | Response | Ping | Padding)
+       | CloseAck | Challenge | Response | Ping | Padding | Recall)
 _DECODERS: dict[int, Callable[[bytes], Any]] = {
     cls.kind: cls.decode for cls in (
         Open, OpenAck, Report, Have, Need, Credit, Object, ObjectAck, Withdraw, Close, CloseAck,
-        Challenge, Response, Ping, Padding)}
+        Challenge, Response, Ping, Padding, Recall)}
 
 
 def decode(payload: bytes) -> Iterator[Any]:

@@ -60,6 +60,7 @@ class Session:
         self._idle_due = False
         self._last_report = 0.0
         self._ping = False
+        self._recall: int | None = None
         # Transfers.
         self.outgoing: dict[int, Outgoing] = {}
         self.incoming: dict[int, Incoming] = {}
@@ -214,6 +215,9 @@ class Session:
                 self.validated |= frame.token == self.token
             case frames.Ping():
                 self._ping = self._report_now = True
+            case frames.Recall():
+                self._recall = frame.number
+                self._report_now = True
             case frames.Report():
                 self.reported = max(self.reported, frame.newest)
                 for first, last in frame.ranges:
@@ -323,7 +327,11 @@ class Session:
 
     def report_frame(self, now: float) -> frames.Report:
         """What came among the last packets."""
-        numbers = sorted(set(self._recorded[-512:]), reverse=True)
+        told = self._recorded[-512:]
+        if self._recall is not None:
+            told += [n for n in self._recorded if n >= self._recall]
+            self._recall = None
+        numbers = sorted(set(told), reverse=True)
         ranges: list[tuple[int, int]] = []
         for number in numbers:
             if ranges and ranges[-1][0] == number + 1:

@@ -177,6 +177,7 @@ def frame_of(v: Vector) -> frames.Any:
         "RESPONSE": lambda: frames.Response(bytes.fromhex(v["token"])),
         "PING": lambda: frames.Ping(v["report_interval_us"]),
         "PADDING": lambda: frames.Padding(v["padding_bytes"]),
+        "RECALL": lambda: frames.Recall(v["number"]),
     }
     return makers[v["frame"]]()
 

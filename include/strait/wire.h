@@ -147,6 +147,7 @@ enum strait_transfer_limits {
  * RESPONSE                    token 64
  * PING                        report interval us 32; asks for a report now
  * PADDING                     any bytes, ignored: what a path MTU probe is filled with
+ * RECALL                      packet number 64; asks for a report that reaches back to it
  */
 enum strait_frame_type {
 	STRAIT_FRAME_OPEN = 1,
@@ -164,6 +165,7 @@ enum strait_frame_type {
 	STRAIT_FRAME_RESPONSE = 13,
 	STRAIT_FRAME_PING = 14,
 	STRAIT_FRAME_PADDING = 15,
+	STRAIT_FRAME_RECALL = 16,
 };
 
 enum strait_frame_size {
@@ -181,6 +183,7 @@ enum strait_frame_size {
 	STRAIT_FRAME_CLOSE_ACK_BYTES = 4,
 	STRAIT_FRAME_TOKEN_BYTES = 8,
 	STRAIT_FRAME_PING_BYTES = 4,
+	STRAIT_FRAME_RECALL_BYTES = 8,
 };
 
 /* Receive times in REPORT are below this: 142 years. */

@@ -142,6 +142,9 @@ static void read_frame(const struct frame *f)
 	case STRAIT_FRAME_PING:
 		frame_get_ping(f, &n);
 		break;
+	case STRAIT_FRAME_RECALL:
+		frame_get_recall(f, &token);
+		break;
 	}
 }
 

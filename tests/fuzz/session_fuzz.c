@@ -299,6 +299,8 @@ static void say_frames(struct fuzz *f, struct input *in)
 				frame_put_close_ack(&w, id);
 			else if (type == STRAIT_FRAME_PING)
 				frame_put_ping(&w, o.report_interval_us);
+			else if (type == STRAIT_FRAME_RECALL)
+				frame_put_recall(&w, c.bytes);
 			else
 				frame_put_token(&w, type, count ? f->s->token : c.bytes);
 		}

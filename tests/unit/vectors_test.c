@@ -502,6 +502,8 @@ static void write_small(struct frame_writer *w, const json_t *v, const char *nam
 					 w->len + STRAIT_FRAME_HEADER_BYTES +
 						 (size_t)number(v, "padding_bytes")),
 			0);
+	else if (strcmp(name, "RECALL") == 0)
+		assert_int_equal(frame_put_recall(w, number(v, "number")), 0);
 	else
 		fail_msg("no writer for %s", name);
 }
@@ -579,6 +581,8 @@ static int read_frame(const struct frame *f)
 		return frame_get_token(f, &u.token);
 	case STRAIT_FRAME_PING:
 		return frame_get_ping(f, &u.n);
+	case STRAIT_FRAME_RECALL:
+		return frame_get_recall(f, &u.token);
 	case STRAIT_FRAME_PADDING:
 		return 0;
 	}
@@ -607,7 +611,7 @@ static void frames(void **state)
 		seen |= 1U << f.type;
 	}
 	/* Every type there is. */
-	assert_int_equal(seen, (1U << (STRAIT_FRAME_PADDING + 1)) - 2);
+	assert_int_equal(seen, (1U << (STRAIT_FRAME_RECALL + 1)) - 2);
 }
 
 static void frames_that_must_be_refused(void **state)

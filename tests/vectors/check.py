@@ -238,6 +238,7 @@ FRAMES = {
     "RESPONSE": (13, lambda f: bytes.fromhex(f["token"])),
     "PING": (14, lambda f: be(f["report_interval_us"], 4)),
     "PADDING": (15, lambda f: bytes(f["padding_bytes"])),
+    "RECALL": (16, lambda f: be(f["number"], 8)),
 }
 
 
@@ -376,6 +377,7 @@ def inputs():
         {"frame": "RESPONSE", "token": "1122334455667788"},
         {"frame": "PING", "report_interval_us": 10000},
         {"frame": "PADDING", "padding_bytes": 5},
+        {"frame": "RECALL", "number": 5000000001},
     ]
     frame_bytes = b"".join(make_frame(dict(f)) for f in frames[:5]).hex()
     open_frame = make_frame(frames[0])
@@ -457,6 +459,7 @@ def inputs():
             ("OBJECT 65536", b"\7" + be(14, 2) + bytes(8) + b"\x01\x80\x01\x00\x00\x01"),
             ("OBJECT with a byte after its list", b"\7" + be(10, 2) + bytes(8) + b"\x00\x00"),
             ("PING with a body of 3 bytes", b"\x0e" + be(3, 2) + bytes(3)),
+            ("RECALL with a body of 7 bytes", b"\x10" + be(7, 2) + bytes(7)),
         )],
     }
 

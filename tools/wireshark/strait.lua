@@ -436,7 +436,7 @@ local STATUSES = { [0] = "PENDING", "COMMITTED", "EXISTS", "FULL", "EVICTED", "N
 	"TOO_LARGE", "CANCELED", "DEADLINE", "UNREACHABLE", "REFUSED", "BUSY", "MALFORMED", "INTERNAL",
 	"SKIPPED", "RESET" }
 local FRAMES = { "OPEN", "OPEN_ACK", "REPORT", "HAVE", "NEED", "CREDIT", "OBJECT", "OBJECT_ACK",
-	"WITHDRAW", "CLOSE", "CLOSE_ACK", "CHALLENGE", "RESPONSE", "PING" }
+	"WITHDRAW", "CLOSE", "CLOSE_ACK", "CHALLENGE", "RESPONSE", "PING", "PADDING", "RECALL" }
 
 local f = {
 	version = ProtoField.uint8("strait.version", "Version", base.DEC, nil, 0xf0),
