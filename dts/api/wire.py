@@ -51,7 +51,8 @@ class PeeredEdge(Edge):
 class WirePeer(Peer):
     """An edge on the peer node, wired to the edge under test."""
 
-    def __init__(self, master: Master, edge: Edge, symbol_bytes: int = 1432) -> None:
+    def __init__(self, master: Master, edge: Edge, symbol_bytes: int = 1432,
+                 queues: int = 1) -> None:
         """Nothing is opened before the with block."""
         ctx = get_ctx()
         self._master, self._edge = master, edge
@@ -60,7 +61,7 @@ class WirePeer(Peer):
         site = self._node.config.site
         self._pki = Identity(master.pki / "ca.pem", master.pki / f"{site}1.pem",
                              master.pki / f"{site}1.key")
-        self._args = site, f"{site}1", self.port.ip, symbol_bytes
+        self._args = site, f"{site}1", self.port.ip, symbol_bytes, queues
         self._registered: Channel | None = None
         self._dialed: list[Channel] = []
 
@@ -73,8 +74,8 @@ class WirePeer(Peer):
                    self.port.netdev, "nud", "permanent")
         self._helper = SocketSource(session.netns, get_ctx().suite_dir / "sockets.err")
         try:
-            site, edge, address, symbol_bytes = self._args
-            super().__init__(self._helper, self._pki, site, edge, address, symbol_bytes)
+            site, edge, address, symbol_bytes, queues = self._args
+            super().__init__(self._helper, self._pki, site, edge, address, symbol_bytes, queues)
         except BaseException:
             self._leave()
             raise
@@ -130,7 +131,8 @@ class WirePeer(Peer):
     def be_known(self) -> None:
         """Register with the master and take sessions of others."""
         if self._registered is None or self._registered.closed:
-            self.serve(self._node.mgmt_ip, EDGE_PORT)
+            if self._registered is None:
+                self.serve(self._node.mgmt_ip, EDGE_PORT)
             self._registered = self.register(self._node.master_ip, MASTER_PORT,
                                              f"{self._node.mgmt_ip}:{EDGE_PORT}")
 

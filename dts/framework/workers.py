@@ -28,7 +28,7 @@ from framework.suite_runner import SuiteRunner
 from framework.test_result import Result, TestRunResult
 from framework.test_suite import SuiteSpec
 from framework.testbed_model.capability import shared_memory_dir
-from framework.testbed_model.netns_session import PREFIX, set_run_name
+from framework.testbed_model.netns_session import PREFIX, prefer, set_run_name
 from framework.testbed_model.node import Testbed
 from framework.testbed_model.traffic_generator.scapy import ScapyTrafficGenerator
 
@@ -68,6 +68,9 @@ def _serve(pipe: Connection, name: str, settings: Settings, config: Configuratio
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
+    # The generator's other half and peers in Python live here: a peer that gets no CPU is silent.
+    os.setsid()
+    prefer(os.getpid())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _unwind)
     set_run_name(name)

@@ -57,6 +57,7 @@ class TestLyingReceiver(TestSuite):
     def set_up_test_case(self) -> None:
         """Every case has a session of its own: what was said of credit is said for ever."""
         self._grant = list(self._peer.grant)
+        self._peer.be_known()
         self._peer.forget_callers()
 
     def tear_down_test_case(self) -> None:

@@ -61,19 +61,18 @@ def encode(source: Sequence[bytes], esi: int, size: int) -> bytes:
     return combine([(coefficient(esi, j), s) for j, s in enumerate(source)], size)
 
 
-def _inverse(matrix: list[list[int]]) -> list[list[int]]:
+def _inverse(matrix: list[list[int]]) -> list[bytes]:
+    """Gauss and Jordan, whole rows at a time: a peer that computes for a second is silent."""
     n = len(matrix)
-    work = [row + [int(i == j) for j in range(n)] for i, row in enumerate(matrix)]
+    work = [bytes(row) + bytes(i) + b"\1" + bytes(n - 1 - i) for i, row in enumerate(matrix)]
     for column in range(n):
         pivot = next(r for r in range(column, n) if work[r][column])
         work[column], work[pivot] = work[pivot], work[column]
-        factor = invert(work[column][column])
-        work[column] = [multiply(factor, x) for x in work[column]]
+        work[column] = scale(invert(work[column][column]), work[column])
         for r in range(n):
             factor = work[r][column]
             if r != column and factor:
-                work[r] = [x ^ multiply(factor, y)
-                           for x, y in zip(work[r], work[column], strict=True)]
+                work[r] = combine([(1, work[r]), (factor, work[column])], 2 * n)
     return [row[n:] for row in work]
 
 

@@ -29,8 +29,8 @@ class Peer:
     """An edge. close() must be called."""
 
     def __init__(self, source: SocketSource, identity: Identity, site: str, edge: str,
-                 address: str, symbol_bytes: int = 1432) -> None:
-        """Its data socket is open afterwards; nothing is sent."""
+                 address: str, symbol_bytes: int = 1432, queues: int = 1) -> None:
+        """Its data sockets are open afterwards, a port a queue; nothing is sent."""
         self._source = source
         self._identity = identity
         self.site, self.edge, self.address = site, edge, address
@@ -38,8 +38,11 @@ class Peer:
         self.grant = [GRANT] * 3
         self.boot_id = os.urandom(16)
         self.counter = 0
-        self.udp = source.udp(address, DATA_PORT)
-        self.udp.setblocking(False)
+        self.ports = list(range(DATA_PORT, DATA_PORT + queues))
+        self.sockets = [source.udp(address, port) for port in self.ports]
+        for sock in self.sockets:
+            sock.setblocking(False)
+        self.udp = self.sockets[0]
         self.sessions: dict[int, Session] = {}
         self.channels: list[Channel] = []
         self.inbox: list[tuple[Channel, int, bytes]] = []
@@ -59,14 +62,15 @@ class Peer:
             channel.close()
         if self._listener is not None:
             self._listener.close()
-        self.udp.close()
+        for sock in self.sockets:
+            sock.close()
 
     # ---- the loop ----
 
     def pump(self, seconds: float = 0.0) -> None:
         """What can be done now; waits up to `seconds` for something to do."""
         self.channels = [c for c in self.channels if not c.closed]
-        waiting: list[socket.socket] = [self.udp, *(c.sock for c in self.channels)]
+        waiting: list[socket.socket] = [*self.sockets, *(c.sock for c in self.channels)]
         if self._listener is not None:
             waiting.append(self._listener)
         ready, _, _ = select.select(waiting, [], [], seconds)
@@ -76,10 +80,12 @@ class Peer:
         for channel in self.channels:
             for kind, message in channel.pump():
                 self._message(channel, kind, message)
-        self._datagrams()
+        for sock in self.sockets:
+            self._datagrams(sock)
         now = time.monotonic()
         for session in list(self.sessions.values()):
-            session.tick(now)
+            for queue in session.queues:
+                queue.tick(now)
 
     def until(self, condition: Callable[[], object], seconds: float = 10.0) -> bool:
         """Pump until the condition holds; whether it came to that."""
@@ -94,10 +100,10 @@ class Peer:
         """Pump for a while."""
         self.until(lambda: False, seconds)
 
-    def _datagrams(self) -> None:
+    def _datagrams(self, sock: socket.socket) -> None:
         for _ in range(256):
             try:
-                data = self.udp.recv(65536)
+                data = sock.recv(65536)
             except BlockingIOError:
                 return
             except OSError:
@@ -108,11 +114,13 @@ class Peer:
     def _datagram(self, data: bytes) -> None:
         session = None
         if len(data) >= packet.HEADER_BYTES:
-            session = self.sessions.get(packet.decode(data).session)
+            header = packet.decode(data)
+            session = self.sessions.get(header.session)
         if session is None:
             self.strays += 1
         else:
-            session.receive(data)
+            queue = header.queue if header.queue < len(session.queues) else 0
+            session.queues[queue].receive(data)
 
     # ---- management ----
 
@@ -161,8 +169,8 @@ class Peer:
             self._hello(channel, Hello.decode(message))
         elif kind == MsgType.SESSION_RESET:
             session = self.sessions.get(control.number(control.decode(message), 1))
-            if session is not None:
-                session.is_reset = True
+            for queue in session.queues if session is not None else ():
+                queue.is_reset = True
         else:
             self.inbox.append((channel, kind, message))
 
@@ -180,28 +188,34 @@ class Peer:
     def hello(self, counter: int, session: int, credit: list[tuple[int, int]]) -> Hello:
         """What we say about ourselves."""
         return Hello(self.site, self.edge, self.boot_id, counter, session, self.address,
-                     [DATA_PORT], self.symbol_bytes, credit)
+                     self.ports, self.symbol_bytes, credit)
 
-    def _sender(self, hello: Hello) -> Callable[[bytes], None]:
-        where = hello.address, hello.ports[0]
+    def _sender(self, hello: Hello, queue: int) -> Callable[[bytes], None]:
+        where = hello.address, hello.ports[queue]
+        sock = self.sockets[queue]
 
         def send(data: bytes) -> None:
             try:
-                self.udp.sendto(data, where)
+                sock.sendto(data, where)
             except BlockingIOError:
-                select.select([], [self.udp], [], 1)
-                self.udp.sendto(data, where)
+                select.select([], [sock], [], 1)
+                sock.sendto(data, where)
         return send
 
     def _session(self, secret: bytes, initiator: bool, own_id: int, hello: Hello) -> Session:
-        session = Session(secret, initiator, own_id, hello.session,
-                          min(self.symbol_bytes, hello.symbol_bytes), self._sender(hello))
-        session.limits = dict(enumerate(hello.credit))
-        session.granted = [list(g) for g in self.grant]
-        session.store = self.store
-        session.peer_boot = hello.boot_id
-        self.sessions[own_id] = session
-        return session
+        count = min(len(self.ports), len(hello.ports))
+        queues = [Session(secret, initiator, own_id, hello.session,
+                          min(self.symbol_bytes, hello.symbol_bytes), self._sender(hello, n), n)
+                  for n in range(count)]
+        for session in queues:
+            session.limits = {c: (size // count, objects // count)
+                              for c, (size, objects) in enumerate(hello.credit)}
+            session.granted = [[n // count for n in g] for g in self.grant]
+            session.store = self.store
+            session.peer_boot = hello.boot_id
+        queues[0].queues = queues
+        self.sessions[own_id] = queues[0]
+        return queues[0]
 
     def say_hello(self, channel: Channel, **changes: object) -> Hello:
         """SESSION_HELLO, with fields changed at will; the answer."""
@@ -225,8 +239,9 @@ class Peer:
         # The edge has closed what we had with it before.
         self.sessions = {i: s for i, s in self.sessions.items() if not s.initiator}
         session = self._session(secret, True, own_id, answer)
-        session.auto = prove
-        if prove and not self.until(lambda: session.validated, seconds):
+        for queue in session.queues:
+            queue.auto = prove
+        if prove and not self.until(lambda: all(q.validated for q in session.queues), seconds):
             raise OSError("no RESPONSE to CHALLENGE")
         return session
 
@@ -246,7 +261,8 @@ class Peer:
                                                          hello.counter))
         self.hellos.append(hello)
         session = self._session(secret, False, own_id, hello)
-        self.prepare(session)
+        for queue in session.queues:
+            self.prepare(queue)
         self.accepted.append(session)
         channel.send(MsgType.SESSION_ACCEPT,
                      self.hello(hello.counter, own_id, self.grant).encode())

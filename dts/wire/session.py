@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A session on the data path: sealing, opening, reports, and the frames of both sides.
 
+With several ports on both sides it is several queues, each of which is a Session: they share ids
+and secret and nothing else (section 2.2). That of queue 0 knows the others.
+
 Nothing here waits or reads a clock behind the caller's back: receive() takes a datagram, tick()
 what became due. `auto` answers what must be answered; without it a test says everything itself."""
 import os
@@ -25,14 +28,16 @@ class Session:
     """Keys, packet numbers, transfers of one session."""
 
     def __init__(self, secret: bytes, initiator: bool, own_id: int, peer_id: int,
-                 symbol_bytes: int, send: Callable[[bytes], None]) -> None:
+                 symbol_bytes: int, send: Callable[[bytes], None], queue: int = 0) -> None:
         """own_id is in packets that come, peer_id in those that go."""
         self.own_id, self.peer_id = own_id, peer_id
+        self.queue = queue
+        self.queues: list[Session] = [self]
         self.initiator = initiator
         self.peer_boot = b""
         self.symbol_bytes = symbol_bytes
-        self.tx = keys.KeyChain(secret, 0 if initiator else 1, 0)
-        self.rx = keys.KeyChain(secret, 1 if initiator else 0, 0)
+        self.tx = keys.KeyChain(secret, 0 if initiator else 1, queue)
+        self.rx = keys.KeyChain(secret, 1 if initiator else 0, queue)
         self._send = send
         self.auto = True
         self.sending = True
@@ -84,6 +89,7 @@ class Session:
             self.next_number += 1
         gen = header.pop("gen", None)
         header.setdefault("session", self.peer_id)
+        header.setdefault("queue", self.queue)
         clear = packet.Header(kind, number=number, **header).encode()
         return self.tx.seal(clear, number, payload, gen)
 
@@ -132,7 +138,7 @@ class Session:
         header = packet.decode(data)
         if header.version != packet.VERSION or header.kind not in (1, 2, 3):
             self.counters["rx_version"] += 1
-        elif header.queue != 0:
+        elif header.queue != self.queue:
             self.counters["rx_queue"] += 1
         elif abs((gen := keys.generation(header.number)) - self.rx_generation) > 1:
             self.counters["rx_generation"] += 1
@@ -341,6 +347,6 @@ class Session:
             else:
                 break
         stamp = round(self._newest_at * 1e6) + self.clock_us & (1 << 64) - 1
-        return frames.Report(0, self._newest, stamp,
+        return frames.Report(self.queue, self._newest, stamp,
                              min(round((now - self._newest_at) * 1e6), (1 << 32) - 1),
                              ranges[0][1], ranges)

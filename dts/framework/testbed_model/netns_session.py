@@ -37,9 +37,10 @@ def _die_with(parent: int) -> None:
         os._exit(1)
 
 
-def _prefer(pid: int) -> None:
-    """An appliance has its cores; whatever else runs on this machine must not be what is measured.
-    A process that leads a session is a scheduling group of its own, which has a nice value too."""
+def prefer(pid: int) -> None:
+    """An appliance, and the equipment that tests it, have their cores; whatever else runs on this
+    machine must not be what is measured. A process that leads a session is a scheduling group of
+    its own, which has a nice value too."""
     try:
         os.setpriority(os.PRIO_PROCESS, pid, _NICE)
         Path(f"/proc/{pid}/autogroup").write_text(str(_NICE), "ascii")
@@ -119,7 +120,7 @@ class NetnsSession:
                 if not isinstance(out, int):
                     out.close()
         self._processes.append(process)
-        _prefer(process.pid)
+        prefer(process.pid)
         return process
 
     def end(self, process: subprocess.Popen[bytes], timeout: float = 15) -> int:
