@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "control/master/local_sites.h"
 #include "control/master/master.h"
 
 #include "control/base/clock.h"
@@ -175,6 +176,7 @@ static void on_reload(void *ctx)
 			log_set_level(level);
 		sites_configure(m);
 		replication_configure(m);
+		(void)local_sites_configure(m);
 		log_info("master", "configuration reloaded sites=%u", cfg->sites_count);
 	}
 	if (rpc_tls_reload(m->tls, err, sizeof(err)) != 0)
@@ -287,6 +289,8 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 		rc = replication_create(&m);
 	if (rc == 0)
 		rc = open_network(&m);
+	if (rc == 0)
+		rc = local_sites_create(&m);
 	if (rc == 0) {
 		log_info("master", "ready listen=%s term=%" PRIu64 " orders=%zu ledger=%s tls=%s",
 			cfg->listen, m.term, orderbook_count(m.book), cfg->ledger,
@@ -298,6 +302,7 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 	}
 	rpc_listener_destroy(m.listener);
 	rpc_tls_destroy(m.tls);
+	local_sites_destroy(&m);
 	free_client_memory(&m);
 	replication_destroy(&m);
 	orderbook_destroy(m.book);

@@ -22,6 +22,7 @@
  *   view.c        orders, sites and edges as messages for people
  *   replication.c what sites hold by the word of their site masters, and orders for what is
  *                 missing (replication.h)
+ *   local_sites.c sites whose sources this master follows itself (local_sites.h)
  *
  * Whatever happens to an order happens in the order book first; master_changed() then has it
  * committed within MASTER_COMMIT_MS, and only after the commit are edges and operators told. One
@@ -97,6 +98,7 @@ struct master {
 	TAILQ_HEAD(, edge) edges;
 	LIST_HEAD(, client) clients;
 	struct replication *replication;
+	struct local_sites *locals;
 	uint64_t term, started_ns;
 	bool commit_wanted, stopping;
 	char ledger_trouble[256]; /* "": commits work */

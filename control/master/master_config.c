@@ -7,6 +7,7 @@
 #include "control/base/name.h"
 #include "control/base/units.h"
 #include "control/master/ledger.h"
+#include "control/master/local_sites.h"
 
 #include <strait/wire.h>
 
@@ -36,6 +37,7 @@ static const cyaml_schema_field_t site_fields[] = {
 	STRING(name, struct master_site_config, NEEDED),
 	STRING(label, struct master_site_config, OPTIONAL),
 	STRING(cap, struct master_site_config, OPTIONAL),
+	STRING(follow, struct master_site_config, OPTIONAL),
 	CYAML_FIELD_END,
 };
 
@@ -358,6 +360,29 @@ static int check_ends(const struct master_config *cfg, const char *path, char *e
 	return 0;
 }
 
+static int check_followed(const struct master_config *cfg, const char *path, char *err,
+	size_t err_len)
+{
+	char where[64], why[512];
+
+	for (unsigned int i = 0; i < cfg->sites_count; i++) {
+		const struct master_site_config *s = &cfg->sites[i];
+		struct site_config *site;
+
+		if (s->follow == NULL)
+			continue;
+		site = local_site_config(s->follow, s->name, why, sizeof(why));
+		if (site != NULL && site_config_check(site, s->follow, why, sizeof(why)) == 0) {
+			site_config_free(site);
+			continue;
+		}
+		site_config_free(site);
+		snprintf(where, sizeof(where), "sites[%u].follow", i);
+		return config_fail(err, err_len, path, where, "%s", why);
+	}
+	return 0;
+}
+
 struct rpc_tls *master_config_tls(const struct master_config *cfg, char *err, size_t err_len)
 {
 	struct rpc_tls_config files = { .insecure_loopback = cfg->insecure_loopback };
@@ -392,6 +417,8 @@ int master_config_check(const struct master_config *cfg, const char *path, char 
 		return config_fail(err, err_len, path, "tls", "%s", why);
 	rpc_tls_destroy(tls);
 	rc = check_ledger(cfg, path, err, err_len);
+	if (rc == 0)
+		rc = check_followed(cfg, path, err, err_len);
 	return rc == 0 ? check_ends(cfg, path, err, err_len) : rc;
 }
 

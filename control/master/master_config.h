@@ -16,6 +16,8 @@
  *   ledger: /var/lib/strait/master.db
  *   sites:
  *     - { name: a, label: eu, cap: 10G }
+ *     - { name: b, follow: b.yaml }   # two levels: this master is the site's own, too; the file
+ *                               # is one of --role site, without master and tls
  *   links:                      # cap of one direction between two sites
  *     - { from: a, to: b, cap: 1G }
  *   policies:                   # what is replicated by itself; the first that matches counts,
@@ -43,7 +45,7 @@
  */
 
 struct master_site_config {
-	char *name, *label, *cap;
+	char *name, *label, *cap, *follow;
 	uint64_t cap_bps;
 };
 

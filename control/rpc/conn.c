@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 struct conn_timing conn_timing = {
@@ -538,6 +539,50 @@ struct rpc_conn *rpc_connect(struct event_base *base, struct rpc_tls *tls, const
 		conn_break(c, errno != 0 ? -errno : -ECONNREFUSED, why);
 	}
 	return c;
+}
+
+/* One end of a pair; fd is its own in any case. */
+static struct rpc_conn *pair_end(struct event_base *base, struct rpc_tls *tls, int fd,
+	const struct rpc_handler *h, void *ctx, bool initiator)
+{
+	struct rpc_conn *c = conn_create(base, tls, h, ctx, initiator);
+
+	if (c != NULL && attach(c, fd) == 0) {
+		strcpy(c->peer_address, "this process");
+		if (hello_send(c) == 0)
+			return c;
+		conn_free(c);
+		return NULL;
+	}
+	close(fd);
+	if (c != NULL)
+		conn_free(c);
+	return NULL;
+}
+
+struct rpc_conn *rpc_pair(struct event_base *base, struct rpc_tls *near,
+	const struct rpc_handler *h, void *ctx, struct rpc_tls *far,
+	const struct rpc_handler *far_handler, void *far_ctx)
+{
+	struct rpc_conn *c, *other;
+	int fd[2];
+
+	if (!near->insecure || !far->insecure) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd) < 0)
+		return NULL;
+	other = pair_end(base, far, fd[1], far_handler, far_ctx, false);
+	c = other != NULL ? pair_end(base, near, fd[0], h, ctx, true) : NULL;
+	if (c != NULL)
+		return c;
+	if (other != NULL)
+		conn_free(other);
+	else
+		close(fd[0]);
+	errno = ENOMEM;
+	return NULL;
 }
 
 int rpc_send(struct rpc_conn *c, uint16_t type, const ProtobufCMessage *m)

@@ -98,6 +98,15 @@ struct rpc_conn *rpc_connect(struct event_base *base, struct rpc_tls *tls, const
 	const char *expect_role, const struct rpc_handler *h, void *ctx);
 
 /**
+ * A connection between two parts of this process: both ends behave as over a network, without TLS.
+ * near is the initiator and gets a handler at once, far is as one a listener accepted. Identities are
+ * the selves of both tls, which must be insecure_loopback. NULL + errno.
+ */
+struct rpc_conn *rpc_pair(struct event_base *base, struct rpc_tls *near,
+	const struct rpc_handler *h, void *ctx, struct rpc_tls *far,
+	const struct rpc_handler *far_handler, void *far_ctx);
+
+/**
  * Queue a message. 0, -ENOTCONN, -EMSGSIZE, -ENOBUFS (more than RPC_MESSAGE_MAX * 2 bytes wait).
  */
 int rpc_send(struct rpc_conn *c, uint16_t type, const ProtobufCMessage *m);

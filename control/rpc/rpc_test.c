@@ -526,6 +526,45 @@ static void insecure_loopback_has_the_same_interface(void **state)
 	stop(w);
 }
 
+static void pair_within_a_process_is_a_connection_as_any(void **state)
+{
+	struct world *w = *state;
+	struct rpc_tls *tls;
+
+	w->base = event_base_new();
+	w->server_tls = insecure("master", "-", "m");
+	w->client_tls = insecure("site-master", "a", "a");
+	tls = tls_of(w, "good", "good", "master");
+	assert_null(
+		rpc_pair(w->base, tls, &handler, &w->client, w->server_tls, &handler, &w->server));
+	rpc_tls_destroy(tls);
+	for (unsigned int n = 1; n <= 2; n++) {
+		assert_non_null(rpc_pair(w->base, w->client_tls, &handler, &w->client,
+			w->server_tls, &handler, &w->server));
+		run_until(w, &w->client.opened, n);
+		run_until(w, &w->server.opened, n);
+		assert_string_equal(rpc_peer(w->server.conn)->role, "site-master");
+		assert_string_equal(rpc_peer(w->server.conn)->site, "a");
+		assert_string_equal(rpc_peer(w->client.conn)->role, "master");
+		send_sized(w->client.conn, 1 << 20, 0);
+		run_until(w, &w->server.messages, 2 * n - 1);
+		send_sized(w->server.conn, 100, 0);
+		run_until(w, &w->client.messages, n);
+		send_sized(w->client.conn, 100, 0);
+		run_until(w, &w->server.messages, 2 * n);
+		if (n == 1)
+			rpc_close(w->client.conn);
+		else
+			rpc_tls_destroy(w->client_tls); /* the other end learns of it */
+		run_until(w, &w->server.closed, n);
+	}
+	assert_int_equal(w->client.closed, 1);
+	rpc_tls_destroy(w->server_tls);
+	event_base_free(w->base);
+	memset(&w->server, 0, sizeof(w->server));
+	memset(&w->client, 0, sizeof(w->client));
+}
+
 /* A greeted raw connection in insecure mode, to send hand-made frames. */
 static int greeted_raw_client(struct world *w)
 {
@@ -706,6 +745,7 @@ int main(void)
 		cmocka_unit_test(reload_keeps_the_old_certificate_on_error),
 		cmocka_unit_test(plaintext_client_gets_nowhere),
 		cmocka_unit_test(insecure_loopback_has_the_same_interface),
+		cmocka_unit_test(pair_within_a_process_is_a_connection_as_any),
 		cmocka_unit_test(oversized_frame_is_refused_before_it_is_read),
 		cmocka_unit_test(half_frame_is_told_from_a_clean_end),
 		cmocka_unit_test(random_bytes_never_harm),

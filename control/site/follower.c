@@ -18,7 +18,8 @@
 
 enum { ADMIN_TIMEOUT_MS = 10000 };
 
-#define SECOND UINT64_C(1000000000)
+#define SECOND  UINT64_C(1000000000)
+#define POLL_NS (10 * SECOND)
 
 struct follower {
 	struct follower_site *site;
@@ -188,8 +189,9 @@ static struct source_adapter *mooncake_create(struct follower *f, char *err, siz
 		.events = f->cfg->events,
 		.admin = f->cfg->admin,
 		.timeout_ms = ADMIN_TIMEOUT_MS,
-		.machine = { .period_ns = 600 * SECOND,
-			.poll_ns = 10 * SECOND,
+		.machine = { .period_ns = f->cfg->list_every_ns,
+			.poll_ns =
+				f->cfg->list_every_ns < POLL_NS ? f->cfg->list_every_ns : POLL_NS,
 			.status_ns = SECOND,
 			.least_ns = SECOND,
 			.seed = f->site->seed + f->owner } };

@@ -34,6 +34,7 @@ static const cyaml_schema_field_t source_fields[] = {
 	STRING(name, struct site_source_config, NEEDED),
 	STRING(events, struct site_source_config, OPTIONAL),
 	STRING(admin, struct site_source_config, OPTIONAL),
+	STRING(list_every, struct site_source_config, OPTIONAL),
 	STRING(pool, struct site_source_config, OPTIONAL),
 	STRING(tenant, struct site_source_config, OPTIONAL),
 	STRING(publish, struct site_source_config, OPTIONAL),
@@ -194,16 +195,22 @@ static int check_engine(const struct site_source_config *s, unsigned int i, cons
 	return 0;
 }
 
-static int check_mooncake(const struct site_source_config *s, unsigned int i, const char *path,
-	char *err, size_t err_len)
+static int check_mooncake(struct site_source_config *s, unsigned int i, const char *path, char *err,
+	size_t err_len)
 {
-	char where[64];
+	const char *every = s->list_every != NULL ? s->list_every : "10m";
+	char where[64], why[200];
 
 	snprintf(where, sizeof(where), "sources[%u]", i);
 	if (s->events == NULL || s->admin == NULL || s->tenant != NULL || s->publish != NULL)
 		return config_fail(err, err_len, path, where,
 			"give events and admin of a Mooncake master, or engine and events of an "
 			"engine, or pool");
+	snprintf(where, sizeof(where), "sources[%u].list_every", i);
+	if (units_parse_duration(every, &s->list_every_ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, where, "%s", why);
+	if (s->list_every_ns < UINT64_C(1000000000))
+		return config_fail(err, err_len, path, where, "must be 1s or more");
 	if (strncmp(s->admin, "http://", 7) == 0 || strncmp(s->admin, "https://", 8) == 0)
 		return 0;
 	snprintf(where, sizeof(where), "sources[%u].admin", i);
@@ -227,6 +234,9 @@ static int check_source(struct site_config *cfg, unsigned int i, const char *pat
 		(s->replay != NULL || s->topic != NULL || s->keys != NULL || s->media != NULL))
 		return config_fail(err, err_len, path, where,
 			"replay, topic, keys and media are for engines: give engine");
+	if (s->list_every != NULL && s->admin == NULL)
+		return config_fail(err, err_len, path, where,
+			"list_every is for Mooncake masters: give admin");
 	if (s->engine != NULL) {
 		if (check_engine(s, i, path, err, err_len) != 0)
 			return -EINVAL;

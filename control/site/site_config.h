@@ -16,6 +16,7 @@
  *     - name: mooncake-1
  *       events: tcp://10.0.0.5:5557          # --kv_events_bind_endpoint of the Mooncake master
  *       admin: http://10.0.0.5:9003          # its metrics port
+ *       list_every: 10m                      # to half as long again: finds what went in silence
  *     - name: pool                           # an embedded pool
  *       pool: /dev/shm/strait/a.pool
  *       tenant: default
@@ -44,11 +45,12 @@
 enum { SITE_SOURCES_MAX = 1024 };
 
 struct site_source_config {
-	char *name, *events, *admin;   /* a Mooncake master */
-	char *pool, *tenant, *publish; /* an embedded pool */
-	char *engine, *replay, *topic; /* an inference engine */
+	char *name, *events, *admin, *list_every; /* a Mooncake master */
+	char *pool, *tenant, *publish;            /* an embedded pool */
+	char *engine, *replay, *topic;            /* an inference engine */
 	char **keys, **media;
 	unsigned int keys_count, media_count;
+	uint64_t list_every_ns;
 	uint16_t tenant_number;
 };
 

@@ -12,6 +12,7 @@
 struct site {
 	struct event_base *base;
 	struct rpc_tls *tls;
+	const struct site_config *cfg;
 };
 
 static void on_stop(int signo, void *ctx)
@@ -37,23 +38,29 @@ static void on_reload(void *ctx)
 
 static const struct signals_handler on_signal = { on_stop, on_reload };
 
+static struct rpc_conn *master_connect(void *ctx, const struct rpc_handler *h, void *h_ctx)
+{
+	struct site *s = ctx;
+
+	return rpc_connect(s->base, s->tls, s->cfg->master, "master", h, h_ctx);
+}
+
 /* The connection with the inter-dc master, if there is to be one. */
-static int uplink_start(const struct site_config *cfg, struct event_base *base,
-	struct site_node *node, struct rpc_tls **tls, struct uplink **uplink, char *err,
+static int uplink_start(struct site *s, struct site_node *node, struct uplink **uplink, char *err,
 	size_t err_len)
 {
-	if (cfg->master == NULL)
+	if (s->cfg->master == NULL)
 		return 0;
-	*tls = site_config_tls(cfg, err, err_len);
-	if (*tls == NULL)
+	s->tls = site_config_tls(s->cfg, err, err_len);
+	if (s->tls == NULL)
 		return -EINVAL;
-	*uplink = uplink_create(base, *tls, node);
+	*uplink = uplink_create(s->base, node, master_connect, s);
 	return *uplink != NULL ? 0 : -ENOMEM;
 }
 
 int site_run(const struct site_config *cfg)
 {
-	struct site site = { .base = event_base_new() };
+	struct site site = { .base = event_base_new(), .cfg = cfg };
 	struct event_base *base = site.base;
 	struct signals *signals = NULL;
 	struct site_node *node = NULL;
@@ -65,8 +72,7 @@ int site_run(const struct site_config *cfg)
 		signals = signals_create(base, &on_signal, &site);
 	if (signals != NULL)
 		node = site_node_create(base, cfg, err, sizeof(err));
-	if (node == NULL ||
-		uplink_start(cfg, base, node, &site.tls, &uplink, err, sizeof(err)) < 0) {
+	if (node == NULL || uplink_start(&site, node, &uplink, err, sizeof(err)) < 0) {
 		log_error("site", "cannot start error=%s", err);
 		goto out;
 	}

@@ -31,8 +31,8 @@ enum {
 #define PROGRAM    "strait-master 0.1.0"
 
 struct uplink {
-	struct event_base *base;
-	struct rpc_tls *tls;
+	struct rpc_conn *(*connect)(void *ctx, const struct rpc_handler *h, void *h_ctx);
+	void *ctx;
 	struct site_node *node;
 	struct rpc_conn *conn;
 	struct event *tick;
@@ -344,8 +344,7 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (u->conn == NULL && now_ns >= u->retry_ns)
-		u->conn = rpc_connect(u->base, u->tls, site_node_config(u->node)->master, "master",
-			&uplink_handler, u);
+		u->conn = u->connect(u->ctx, &uplink_handler, u);
 	if (u->conn == NULL || !u->accepted)
 		return;
 	if (now_ns - u->report_ns >= u->report_every_ns)
@@ -355,7 +354,8 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	pump(u);
 }
 
-struct uplink *uplink_create(struct event_base *base, struct rpc_tls *tls, struct site_node *node)
+struct uplink *uplink_create(struct event_base *base, struct site_node *node,
+	struct rpc_conn *(*connect)(void *ctx, const struct rpc_handler *h, void *h_ctx), void *ctx)
 {
 	struct timeval every = { 0, TICK_MS * 1000 };
 	struct uplink *u = calloc(1, sizeof(*u));
@@ -363,8 +363,8 @@ struct uplink *uplink_create(struct event_base *base, struct rpc_tls *tls, struc
 
 	if (u == NULL)
 		return NULL;
-	u->base = base;
-	u->tls = tls;
+	u->connect = connect;
+	u->ctx = ctx;
 	u->node = node;
 	u->tick = event_new(base, -1, EV_PERSIST, tick_cb, u);
 	if (u->tick == NULL || event_add(u->tick, &every) < 0 ||

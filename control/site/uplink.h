@@ -24,10 +24,16 @@
 enum { UPLINK_QUEUE = 128 << 10, UPLINK_DIGESTS_MAX = 4096 };
 
 struct event_base;
+struct rpc_conn;
 struct uplink;
 
-/** The node's parts must live as long. tls: as rpc_tls_create(), the caller's. NULL + errno. */
-struct uplink *uplink_create(struct event_base *base, struct rpc_tls *tls, struct site_node *node);
-/** Before rpc_tls_destroy(). NULL is ignored. */
+/**
+ * The node's parts must live as long. connect makes a connection with the inter-dc master for this
+ * handler and its context, or NULL, and is called again after each that ended. NULL + errno.
+ */
+struct uplink *uplink_create(struct event_base *base, struct site_node *node,
+	struct rpc_conn *(*connect)(void *ctx, const struct rpc_handler *h, void *h_ctx),
+	void *ctx);
+/** Before rpc_tls_destroy() of its connections, which then are told nothing. NULL is ignored. */
 void uplink_destroy(struct uplink *u);
 bool uplink_is_open(const struct uplink *u);
