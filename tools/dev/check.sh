@@ -50,7 +50,7 @@ make_stage() {
 }
 
 make_stage build all || finish
-for target in lint unit sim-check fuzz e2e; do
+for target in lint unit sim-check fuzz e2e check-mooncake; do
 	make_stage "$target" || true
 done
 if [ "$(id -u)" -eq 0 ]; then

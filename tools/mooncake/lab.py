@@ -141,6 +141,8 @@ class Lab:
         self.shm = tempfile.mkdtemp(prefix=f"strait-{name}-", dir=shm)
         self.ns = {s: f"{name[:8]}{s}-{os.getpid()}" for s in "abm"}
         self.processes: dict[str, Process] = {}
+        self.engines: dict[str, Engine] = {}
+        self.segments: dict[str, int] = {}  # MiB, where not segment_mib
         self.env = {**os.environ, "GLOG_minloglevel": "1"}
         self.keep = bool(os.environ.get("KEEP"))
         # Mooncake's own package of the environment this runs in.
@@ -380,7 +382,7 @@ policies:
             "--metadata_server=P2PHANDSHAKE", f"--master_server_address={self.rpc(site)}",
             "--protocol=tcp", f"--port={self.port['client-' + site]}",
             f"--http_port={self.port['http-' + site]}",
-            f"--global_segment_size={self.segment_mib} MB"])
+            f"--global_segment_size={self.segments.get(site, self.segment_mib)} MB"])
         until(f"store memory of {site} is mounted",
               lambda: b'"status":"OK"' in self.admin(site, "/get_segments_detail"))
 
@@ -413,9 +415,14 @@ policies:
     def engine(self, site: str, of: str = "", name: str = "") -> Engine:
         """A client at a site, of its store or another's."""
         name = name or f"engine-{site}{of}"
-        return Engine(self.spawn(name, site, [
+        self.engines[name] = Engine(self.spawn(name, site, [
             self.python, os.path.join(HERE, "engine.py"), "--master", self.rpc(of or site),
             "--host", self.host(site)], pipes=True))
+        return self.engines[name]
+
+    def both(self) -> tuple[Engine, Engine]:
+        """Those of both sites."""
+        return self.engines["engine-a"], self.engines["engine-b"]
 
     def gateway(self, site: str, *more: str) -> None:
         """Start strait-mooncake."""
