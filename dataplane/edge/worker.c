@@ -62,6 +62,7 @@ struct worker *worker_create(const struct worker_config *cfg)
 	w->has_queue = cfg->queue < cfg->port->queues;
 	w->team[cfg->queue] = w;
 	w->team_count = 1;
+	w->slots_used = 1;
 	if (w->cfg.max_sleep_us == 0)
 		w->cfg.max_sleep_us = MAX_SLEEP_US;
 	if (w->cfg.max_sleep_us > 100000)

@@ -63,6 +63,8 @@ static void session_add(struct worker *w, const struct worker_command *c)
 		worker_event_push(w, &gone);
 		return;
 	}
+	if (s >= &w->slots[w->slots_used])
+		w->slots_used = (unsigned int)(s - w->slots) + 1;
 	s->endpoint = c->endpoint;
 	if (!net_ip_is_set(s->endpoint.local_ip))
 		s->endpoint.local_ip = w->port->cfg.ip;

@@ -46,7 +46,7 @@ unsigned int worker_events(struct worker *w, bool all)
 {
 	unsigned int budget = WORKER_EVENTS_PER_TURN;
 
-	for (unsigned int i = 0; i < WORKER_SESSIONS_MAX; i++) {
+	for (unsigned int i = 0; i < w->slots_used; i++) {
 		struct worker_slot *s = &w->slots[i];
 		struct worker_event gone = { .type = WORKER_EVENT_SESSION_GONE };
 
@@ -78,7 +78,7 @@ void worker_publish_session(struct worker_slot *s)
 
 void worker_publish(struct worker *w)
 {
-	for (unsigned int i = 0; i < WORKER_SESSIONS_MAX; i++) {
+	for (unsigned int i = 0; i < w->slots_used; i++) {
 		if (w->slots[i].state != WORKER_SLOT_FREE)
 			worker_publish_session(&w->slots[i]);
 	}

@@ -642,6 +642,30 @@ static void taken_id_is_refused(void **state)
 	session_destroy(other);
 }
 
+static void every_session_of_several_has_its_turn(void **state)
+{
+	struct session *s[3];
+	unsigned int gone = 0;
+	uint64_t end = now_ms() + PATIENCE_MS;
+
+	(void)state;
+	for (uint32_t i = 0; i < 3; i++) {
+		s[i] = open_session(true);
+		add_session(near_worker, s[i], 0x1111 + i, FAR_IP);
+	}
+	for (int i = 2; i >= 0; i--)
+		tell(near_worker,
+			(struct worker_command){ .type = WORKER_SESSION_DEL, .session = s[i] });
+	while (gone < 3) {
+		struct worker_event ev;
+
+		assert_true(now_ms() < end);
+		gone += worker_event(near_worker, &ev) && ev.type == WORKER_EVENT_SESSION_GONE;
+	}
+	for (int i = 0; i < 3; i++)
+		session_destroy(s[i]);
+}
+
 static int start_eal(void **state)
 {
 	const struct eal_config cfg = { .memory_mb = 128 };
@@ -676,6 +700,7 @@ int main(void)
 		BOTH(transfer_arrives_through_two_workers),
 		BOTH(deleted_session_gives_its_transfers_back),
 		BOTH(taken_id_is_refused),
+		BOTH(every_session_of_several_has_its_turn),
 	};
 
 	return cmocka_run_group_tests(tests, start_eal, stop_eal);

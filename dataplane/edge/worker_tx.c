@@ -202,8 +202,8 @@ unsigned int worker_tx(struct worker *w)
 	unsigned int sent = 0;
 
 	worker_flush(w);
-	for (unsigned int i = 0; i < WORKER_SESSIONS_MAX; i++) {
-		struct worker_slot *s = &w->slots[(w->first + i) % WORKER_SESSIONS_MAX];
+	for (unsigned int i = 0; i < w->slots_used; i++) {
+		struct worker_slot *s = &w->slots[(w->first + i) % w->slots_used];
 
 		if (s->state != WORKER_SLOT_LIVE)
 			continue;
@@ -212,7 +212,7 @@ unsigned int worker_tx(struct worker *w)
 		 * then.
 		 */
 		if (w->out_count > 0) {
-			w->first = (w->first + i) % WORKER_SESSIONS_MAX;
+			w->first = (w->first + i) % w->slots_used;
 			return sent;
 		}
 		if (!resolve(w, s)) {
@@ -222,7 +222,7 @@ unsigned int worker_tx(struct worker *w)
 		sent += send_session(w, s);
 		worker_flush(w);
 	}
-	w->first = (w->first + 1) % WORKER_SESSIONS_MAX;
+	w->first = (w->first + 1) % w->slots_used;
 	return sent;
 }
 
@@ -245,7 +245,7 @@ uint64_t worker_tx_next(struct worker *w, uint64_t *slack_ns)
 	/* A full port is asked again soon; nothing tells when it has room. */
 	if (w->out_count > 0 && w->now_ns + 10000 < next)
 		next = w->now_ns + 10000;
-	for (unsigned int i = 0; i < WORKER_SESSIONS_MAX; i++) {
+	for (unsigned int i = 0; i < w->slots_used; i++) {
 		struct worker_slot *s = &w->slots[i];
 
 		if (s->state != WORKER_SLOT_LIVE)
