@@ -36,7 +36,7 @@ static void print_views(const Strait__Reply *r)
 	static const char *const columns[] = { "SITE", "LABEL", "SITE MASTER", "VIEW", ">STALENESS",
 		">LAG", ">OBJECTS", "SOURCES", NULL };
 	struct table *t = table_create(columns);
-	char age[UNITS_TEXT_MAX];
+	char age[UNITS_TEXT_MAX], when[TIME_TEXT_MAX];
 
 	for (size_t i = 0; i < r->n_views; i++) {
 		const Strait__SiteView *s = r->views[i];
@@ -47,7 +47,11 @@ static void print_views(const Strait__Reply *r)
 				strcmp(s->report->sources[k]->state, "polled") == 0;
 		table_cell(t, "%s", s->site);
 		table_cell(t, "%s", s->label != NULL && s->label[0] != '\0' ? s->label : "-");
-		table_cell(t, "%s", s->connected ? s->address : "gone");
+		table_cell(t, "%s",
+			s->connected                     ? s->address
+				: s->has_left && s->left ? "left"
+				: s->has_gone_since_ms   ? "gone"
+							 : "never seen");
 		table_cell(t, "%s", s->state);
 		table_cell(t, "%s", age_text(s->has_staleness_ms, s->staleness_ms, age));
 		table_cell(t, "%" PRIu64, lag(s));
@@ -58,6 +62,11 @@ static void print_views(const Strait__Reply *r)
 			table_cell(t, "not known");
 	}
 	table_print(t);
+	for (size_t i = 0; i < r->n_views; i++)
+		if (!r->views[i]->connected && r->views[i]->has_gone_since_ms)
+			printf("GONE %s since %s: %s\n", r->views[i]->site,
+				print_time(r->views[i]->gone_since_ms, when),
+				r->views[i]->gone_reason);
 	for (size_t i = 0; i < r->n_views; i++)
 		if (r->views[i]->refused != NULL)
 			printf("REFUSED %s: %s\n", r->views[i]->site, r->views[i]->refused);
@@ -130,6 +139,8 @@ static json_t *view_json(const Strait__SiteView *s)
 		json_object_set_new(o, "address", json_string(s->address));
 	if (s->has_staleness_ms)
 		json_object_set_new(o, "staleness_ms", json_integer((json_int_t)s->staleness_ms));
+	if (s->report != NULL && s->report->has_partial)
+		json_object_set_new(o, "partial", json_boolean(s->report->partial));
 	json_object_set_new(o, "lag_events", json_integer((json_int_t)lag(s)));
 	json_object_set_new(o, "seq", json_integer((json_int_t)s->seq));
 	json_object_set_new(o, "objects", json_integer((json_int_t)s->objects));
@@ -145,6 +156,11 @@ static json_t *view_json(const Strait__SiteView *s)
 		json_object_set_new(o, "keys_refused",
 			json_integer((json_int_t)s->report->refused));
 		json_object_set_new(o, "declined", json_integer((json_int_t)s->report->suppressed));
+	}
+	if (s->has_gone_since_ms) {
+		json_object_set_new(o, "gone_since_ms", json_integer((json_int_t)s->gone_since_ms));
+		json_object_set_new(o, "gone_reason", json_string(s->gone_reason));
+		json_object_set_new(o, "left", json_boolean(s->left));
 	}
 	if (s->refused != NULL)
 		json_object_set_new(o, "refused", json_string(s->refused));

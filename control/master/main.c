@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const char usage[] =
 	"Usage: strait-master --config FILE [options]\n"
@@ -32,12 +33,14 @@ static const char usage[] =
 	"  ledger: /var/lib/strait/master.db\n"
 	"  sites:                     # more with straitctl site add\n"
 	"    - { name: a, label: eu, cap: 10G }\n"
+	"    - { name: b, label: us, follow: b.yaml }   # without a site master of its own\n"
 	"  links:                     # caps of single directions; the lowest of the caps of\n"
 	"                             # both sites and of the link counts\n"
 	"    - { from: a, to: b, cap: 1G }\n"
 	"  policies:                  # what is replicated by itself, by site, label or \"*\"\n"
 	"    - { from: eu, to: us, class: bulk, cap: 1G, least: 64K, ttl: 1h }\n"
 	"  evicted_for: 1h            # not sent again so long to a site that lost it\n"
+	"  forget_after: 1h           # what a site held whose master is gone so long\n"
 	"  report_interval: 1s\n"
 	"  keep_finished: 7d\n"
 	"  open_order_idle: 10m\n"
@@ -49,6 +52,8 @@ static const char usage[] =
 	"  sources:\n"
 	"    - { name: pool, pool: /dev/shm/a.pool, tenant: default }\n"
 	"    - { name: m, events: \"tcp://10.0.0.5:5557\", admin: \"http://10.0.0.5:9003\" }\n"
+	"    - { name: v, engine: vllm, events: \"tcp://10.0.0.6:5557\",   # or sglang\n"
+	"        replay: \"tcp://10.0.0.6:5558\", keys: [\"model@{hash}\"] }\n"
 	"  tenants:\n"
 	"    - { name: default, socket: /run/strait/exist.sock }\n"
 	"  state_dir: /var/lib/strait-site\n"
@@ -98,6 +103,17 @@ static int print_config(struct master_config *cfg)
 	fputs(text, stdout);
 	free(text);
 	return 0;
+}
+
+/* Each source takes a few descriptors, each connection one; nothing here uses select(). */
+static void files_raise(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+		return;
+	files.rlim_cur = files.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &files);
 }
 
 /* The role of a site has a configuration of its own. */
@@ -184,6 +200,7 @@ int main(int argc, char **argv)
 		return wrong_use("unexpected argument");
 	if (opt.config == NULL)
 		return wrong_use("--config FILE is needed");
+	files_raise();
 	if (site)
 		return site_main(opt.config, level_name, check, print);
 	cfg = master_config_load(opt.config, err, sizeof(err));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/master/local_sites.h"
 #include "control/master/master.h"
+#include "control/master/local_sites.h"
 
 #include "control/base/clock.h"
 #include "control/base/log.h"

@@ -93,6 +93,7 @@ static const cyaml_schema_field_t fields[] = {
 		policies, &policy_value, 0, 1024),
 	CYAML_FIELD_UINT("keys", OPTIONAL, struct master_config, keys),
 	STRING(evicted_for, struct master_config, OPTIONAL),
+	STRING(forget_after, struct master_config, OPTIONAL),
 	STRING(secret, struct master_config, OPTIONAL),
 	STRING(report_interval, struct master_config, OPTIONAL),
 	STRING(keep_finished, struct master_config, OPTIONAL),
@@ -249,6 +250,8 @@ static int check_policies(struct master_config *cfg, const char *path, char *err
 			return -EINVAL;
 	if (units_parse_duration(cfg->evicted_for, &cfg->evicted_ns, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "evicted_for", "%s", why);
+	if (units_parse_duration(cfg->forget_after, &cfg->forget_after_ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "forget_after", "%s", why);
 	if (cfg->secret != NULL && file_check_private(cfg->secret, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "secret", "%s", why);
 	return 0;
@@ -295,6 +298,7 @@ struct master_config *master_config_load(const char *path, char *err, size_t err
 			default_to(&cfg->keep_finished, "7d") != 0 ||
 			default_to(&cfg->open_order_idle, "10m") != 0 ||
 			default_to(&cfg->evicted_for, "1h") != 0 ||
+			default_to(&cfg->forget_after, "1h") != 0 ||
 			default_to(&cfg->log_level, "info") != 0)) {
 		snprintf(err, err_len, "out of memory");
 		rc = -ENOMEM;

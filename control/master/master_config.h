@@ -34,6 +34,7 @@
  *       tenants: [default]      # absent: all
  *   keys: 1000000               # expected, in all sites; it grows beyond
  *   evicted_for: 1h             # so long a site is not sent again what it evicted
+ *   forget_after: 1h            # what a site master held that is gone so long
  *   secret: /etc/strait/deployment.secret    # for locate and fetch, which name keys
  *   report_interval: 1s         # 100ms to 60s
  *   keep_finished: 7d           # how long finished orders can be looked up
@@ -80,8 +81,8 @@ struct master_config {
 	struct master_policy_config *policies;
 	unsigned int policies_count;
 	uint64_t keys;
-	char *evicted_for, *secret;
-	uint64_t report_ms, keep_finished_ms, open_idle_ms, evicted_ns;
+	char *evicted_for, *forget_after, *secret;
+	uint64_t report_ms, keep_finished_ms, open_idle_ms, evicted_ns, forget_after_ns;
 };
 
 /** NULL + errno + err with file and line. */

@@ -199,12 +199,16 @@ int replication_digest(const struct replication *r, const Strait__OrderObject *o
 	return 0;
 }
 
-static void slot_close(struct replication *r, int i)
+static void slot_close(struct replication *r, int i, const char *why)
 {
 	struct replication_slot *s = &r->slot[i];
 
-	if (s->client != NULL)
+	if (s->client != NULL) {
 		s->client->site_master = false;
+		s->gone_ns = clock_now_ns();
+		s->gone_ms = clock_unix_ms();
+		snprintf(s->gone, sizeof(s->gone), "%s", why);
+	}
 	s->client = NULL;
 	federation_close(r->f, (uint16_t)i, clock_now_ns());
 }
@@ -215,7 +219,7 @@ static void slot_free(struct replication *r, int i)
 
 	if (s->client != NULL)
 		rpc_close(s->client->conn);
-	slot_close(r, i);
+	slot_close(r, i, "");
 	if (s->report != NULL)
 		strait__site_report__free_unpacked(s->report, NULL);
 	federation_site_del(r->f, (uint16_t)i);
@@ -351,6 +355,33 @@ static void pump(struct master *m, uint16_t slot)
 		(void)rpc_send_bytes(c->conn, STRAIT__MSG_TYPE__MSG_LOG, buf, sizeof(buf));
 }
 
+/* It is gone for so long that nobody shall rely on what it held, nor keep it in memory. */
+static void slot_expire(struct master *m, uint16_t i, uint64_t now_ns)
+{
+	struct replication *r = m->replication;
+	struct replication_slot *s = &r->slot[i];
+	struct federation_flow flow = r->f->site[i].flow;
+
+	if (!s->used || s->expired || s->gone_ns == 0 ||
+		now_ns - s->gone_ns < m->cfg->forget_after_ns)
+		return;
+	log_warn("replication", "site master is gone for long, what it held is forgotten site=%s",
+		s->site);
+	federation_site_del(r->f, i);
+	if (federation_site_add(r->f, i) < 0) {
+		log_error("replication", "out of memory, not followed any more site=%s", s->site);
+		s->used = false;
+		return;
+	}
+	flow.flying = flow.flying_bytes = 0;
+	r->f->site[i].flow = flow; /* what was done stays done */
+	if (s->report != NULL)
+		strait__site_report__free_unpacked(s->report, NULL);
+	s->report = NULL;
+	s->expired = true;
+	policies_configure(m);
+}
+
 void replication_tick(struct master *m)
 {
 	struct replication *r = m->replication;
@@ -359,13 +390,15 @@ void replication_tick(struct master *m)
 	for (uint16_t i = 0; i < INDEX_SITES; i++) {
 		struct client *c = r->slot[i].client;
 
-		if (c == NULL)
+		if (c == NULL) {
+			slot_expire(m, i, now_ns);
 			continue;
+		}
 		pump(m, i);
 		if (!reader_is_silent(&r->f->site[i].reader, now_ns))
 			continue;
 		rpc_fail(c->conn, ETIMEDOUT, "nothing heard of the log for 10 s");
-		slot_close(r, i);
+		slot_close(r, i, "nothing heard of the log for 10 s");
 	}
 	federation_tick(r->f, now_ns, now_s());
 }
@@ -476,12 +509,14 @@ static int on_register(struct client *c, const Strait__SiteRegister *msg)
 	s = &r->slot[slot];
 	if (s->client != NULL) {
 		rpc_fail(s->client->conn, EEXIST, "a newer connection took over");
-		slot_close(r, slot);
+		slot_close(r, slot, "a newer connection took over");
 	}
 	memcpy(s->boot_id, msg->boot_id.data, sizeof(s->boot_id));
 	snprintf(s->address, sizeof(s->address), "%s", rpc_peer_address(c->conn));
 	snprintf(s->program, sizeof(s->program), "%s", msg->program != NULL ? msg->program : "");
 	s->refused[0] = '\0';
+	s->left = s->expired = false;
+	s->gone_ns = s->gone_ms = 0;
 	s->since_ms = clock_unix_ms();
 	s->client = c;
 	c->site_master = true;
@@ -505,7 +540,7 @@ void sitemaster_disconnected(struct client *c, const char *why)
 		return;
 	log_warn("replication", "site master is gone site=%s reason=%s", r->slot[c->slot].site,
 		why);
-	slot_close(r, c->slot);
+	slot_close(r, c->slot, r->slot[c->slot].left ? "it was stopped" : why);
 }
 
 static int on_log(struct client *c, const uint8_t *body, size_t len)
@@ -636,5 +671,9 @@ int sitemaster_message(struct client *c, uint16_t type, const uint8_t *body, siz
 		return rpc_fail(c->conn, EPROTO, "register first");
 	if (type == STRAIT__MSG_TYPE__MSG_LOG)
 		return on_log(c, body, len);
+	if (type == STRAIT__MSG_TYPE__MSG_SITE_LEAVE) {
+		c->master->replication->slot[c->slot].left = true;
+		return 0;
+	}
 	return unpack(c, type, body, len);
 }

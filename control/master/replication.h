@@ -9,7 +9,8 @@
 /*
  * The registry of site masters (sub-masters) and what follows from their logs. Site masters connect
  * with a certificate of role site-master and their site; one process a site, and a second one is
- * refused while the first answers. The decisions are those of control/planner/federation.h; here
+ * refused while the first answers. One that is gone for forget_after is forgotten with all it held
+ * (expired), until it comes back. The decisions are those of control/planner/federation.h; here
  * they meet connections, names, configuration and the order book. Everything of it is rebuilt from
  * the site masters after a restart; only orders are durable. The master's thread.
  *
@@ -28,8 +29,10 @@ struct replication_slot {
 	char site[ORDERBOOK_SITE_MAX];
 	struct client *client; /* NULL: not connected */
 	uint64_t since_ms, report_ns, refused_ns;
+	uint64_t gone_ms, gone_ns; /* since when; 0: never was connected, or is */
+	bool left, expired;        /* it said so; what it held is forgotten */
 	uint8_t boot_id[16];
-	char address[128], program[64], refused[256];
+	char address[128], program[64], refused[256], gone[128];
 	Strait__SiteReport *report; /* NULL: none yet */
 	uint16_t tenants[FEDERATION_TENANTS];
 	uint32_t tenant_count;

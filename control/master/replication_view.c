@@ -12,8 +12,10 @@
 /* A view whose last complete moment is longer ago answers nothing. */
 #define FRESH_NS UINT64_C(30000000000)
 
-static const char *state_name(const struct federation_site *s)
+static const char *state_name(const struct replication_slot *slot, const struct federation_site *s)
 {
+	if (slot->expired)
+		return "expired";
 	switch (s->reader.replica.state) {
 	case REPLICA_LOADING:
 		return "loading";
@@ -39,7 +41,7 @@ static void view_slot(struct view *v, struct master *m, const struct replication
 	strait__site_view__init(out);
 	out->site = view_dup(v, s->site);
 	out->label = view_dup(v, site != NULL ? site->label : "");
-	out->state = view_dup(v, state_name(fs));
+	out->state = view_dup(v, state_name(s, fs));
 	out->has_connected = out->has_since_ms = out->has_epoch = out->has_seq = true;
 	out->connected = s->client != NULL;
 	out->since_ms = s->since_ms;
@@ -59,6 +61,12 @@ static void view_slot(struct view *v, struct master *m, const struct replication
 	out->report = s->report;
 	out->has_report_age_ms = s->report != NULL;
 	out->report_age_ms = (now_ns - s->report_ns) / 1000000;
+	if (s->client == NULL && s->gone_ms > 0) {
+		out->has_gone_since_ms = out->has_left = true;
+		out->gone_since_ms = s->gone_ms;
+		out->gone_reason = view_dup(v, s->gone);
+		out->left = s->left;
+	}
 	if (s->refused[0] != '\0' && now_ns - s->refused_ns < MASTER_REFUSED_MS * UINT64_C(1000000))
 		out->refused = view_dup(v, s->refused);
 }
@@ -308,6 +316,7 @@ void view_replication_fini(struct view *v)
 		free(r->views[i]->address);
 		free(r->views[i]->program);
 		free(r->views[i]->refused);
+		free(r->views[i]->gone_reason);
 		free(r->views[i]);
 	}
 	for (size_t i = 0; i < r->n_links; i++) {

@@ -9,18 +9,31 @@
 
 #include <errno.h>
 
+enum { LEAVE_S = 2 };
+
 struct site {
 	struct event_base *base;
 	struct rpc_tls *tls;
 	const struct site_config *cfg;
+	struct uplink *uplink; /* NULL: none */
 };
+
+static void left(void *ctx)
+{
+	event_base_loopbreak(((struct site *)ctx)->base);
+}
 
 static void on_stop(int signo, void *ctx)
 {
+	struct timeval limit = { .tv_sec = LEAVE_S };
 	struct site *s = ctx;
 
 	(void)signo;
-	event_base_loopbreak(s->base);
+	event_base_loopexit(s->base, &limit);
+	if (s->uplink != NULL)
+		uplink_leave(s->uplink, left, s);
+	else
+		left(s);
 }
 
 static void on_reload(void *ctx)
@@ -46,16 +59,15 @@ static struct rpc_conn *master_connect(void *ctx, const struct rpc_handler *h, v
 }
 
 /* The connection with the inter-dc master, if there is to be one. */
-static int uplink_start(struct site *s, struct site_node *node, struct uplink **uplink, char *err,
-	size_t err_len)
+static int uplink_start(struct site *s, struct site_node *node, char *err, size_t err_len)
 {
 	if (s->cfg->master == NULL)
 		return 0;
 	s->tls = site_config_tls(s->cfg, err, err_len);
 	if (s->tls == NULL)
 		return -EINVAL;
-	*uplink = uplink_create(s->base, node, master_connect, s);
-	return *uplink != NULL ? 0 : -ENOMEM;
+	s->uplink = uplink_create(s->base, node, master_connect, s);
+	return s->uplink != NULL ? 0 : -ENOMEM;
 }
 
 int site_run(const struct site_config *cfg)
@@ -64,7 +76,6 @@ int site_run(const struct site_config *cfg)
 	struct event_base *base = site.base;
 	struct signals *signals = NULL;
 	struct site_node *node = NULL;
-	struct uplink *uplink = NULL;
 	char err[300] = "out of memory";
 	int ret = -ENOMEM;
 
@@ -72,7 +83,7 @@ int site_run(const struct site_config *cfg)
 		signals = signals_create(base, &on_signal, &site);
 	if (signals != NULL)
 		node = site_node_create(base, cfg, err, sizeof(err));
-	if (node == NULL || uplink_start(&site, node, &uplink, err, sizeof(err)) < 0) {
+	if (node == NULL || uplink_start(&site, node, err, sizeof(err)) < 0) {
 		log_error("site", "cannot start error=%s", err);
 		goto out;
 	}
@@ -83,7 +94,7 @@ int site_run(const struct site_config *cfg)
 	notify_send("STOPPING=1");
 	log_info("site", "stopped");
 out:
-	uplink_destroy(uplink);
+	uplink_destroy(site.uplink);
 	rpc_tls_destroy(site.tls);
 	site_node_destroy(node);
 	signals_destroy(signals);

@@ -44,6 +44,8 @@ struct uplink {
 	bool accepted, feeding;
 	char said[128]; /* the last reason of a lost connection, to say it once */
 	unsigned int ticks;
+	void (*left)(void *ctx);
+	void *left_ctx;
 	uint64_t retry_ns, report_ns, report_every_ns, suppressed;
 };
 
@@ -328,6 +330,10 @@ static void on_close(struct rpc_conn *c, int err, const char *text, void *ctx)
 		feed_fini(&u->feed);
 	u->conn = NULL;
 	u->accepted = u->feeding = false;
+	if (u->left != NULL) {
+		u->left(u->left_ctx);
+		return;
+	}
 	u->retry_ns = clock_now_ns() + backoff_next(&u->backoff);
 	if (strncmp(u->said, text, sizeof(u->said) - 1) != 0)
 		log_warn("site", "no connection with the inter-dc master reason=%s", text);
@@ -343,6 +349,8 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
+	if (u->left != NULL)
+		return;
 	if (u->conn == NULL && now_ns >= u->retry_ns)
 		u->conn = u->connect(u->ctx, &uplink_handler, u);
 	if (u->conn == NULL || !u->accepted)
@@ -392,6 +400,21 @@ void uplink_destroy(struct uplink *u)
 	if (u->tick != NULL)
 		event_free(u->tick);
 	free(u);
+}
+
+void uplink_leave(struct uplink *u, void (*done)(void *ctx), void *ctx)
+{
+	Strait__SiteLeave msg = STRAIT__SITE_LEAVE__INIT;
+
+	u->left = done;
+	u->left_ctx = ctx;
+	if (u->conn == NULL) {
+		done(ctx);
+		return;
+	}
+	if (u->accepted)
+		(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_LEAVE, &msg.base);
+	rpc_close(u->conn);
 }
 
 bool uplink_is_open(const struct uplink *u)

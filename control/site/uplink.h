@@ -36,4 +36,9 @@ struct uplink *uplink_create(struct event_base *base, struct site_node *node,
 	void *ctx);
 /** Before rpc_tls_destroy() of its connections, which then are told nothing. NULL is ignored. */
 void uplink_destroy(struct uplink *u);
+/**
+ * The site master stops: say so, close, then call done from the loop. At once if there is no
+ * connection.
+ */
+void uplink_leave(struct uplink *u, void (*done)(void *ctx), void *ctx);
 bool uplink_is_open(const struct uplink *u);

@@ -68,6 +68,7 @@ YAML
 sed -i '/^sites:/,$d' "$LAB_DIR/master.yaml"
 cat >>"$LAB_DIR/master.yaml" <<-YAML
 	secret: $LAB_DIR/secret
+	forget_after: 6s
 	sites:
 	  - { name: a, label: eu }
 	  - { name: b, label: us, follow: $LAB_DIR/site-b.yaml }
@@ -233,8 +234,19 @@ murder site-a
 becomes "killed site master: gone, its view is stale, its sources are not known" 20 \
 	"not $A['connected'] and $A['state'] == 'stale' and $M1['state'] == 'not known'"
 check "killed site master: locate does not know" located a new "(False, True)"
+check_py "killed site master: it did not take its leave" \
+	"not $A['left'] and $A['gone_since_ms'] > 0 and $A['gone_reason'] != ''" r="$(repl)"
+becomes "gone for long: what it held is forgotten" 15 \
+	"$A['state'] == 'expired' and $A['objects'] == 0 and $A['sources'] == []"
+check "gone for long: locate does not know" located a new "(False, True)"
 site_start
-becomes "and back" 20 "$live"
+becomes "and back" 20 "$live and $A['objects'] == $(truth)"
+stop site-a
+check "the site master ends cleanly" test "$RC" = 0
+becomes "stopped site master: it left" 5 "$A['left'] and $A['gone_reason'] == 'it was stopped'"
+check "stopped: the table says so" grep -Eq "^a +eu +left +stale " <<<"$(ctl replication status)"
+site_start
+becomes "and back again" 20 "$live"
 murder master
 murder tiny
 stand_in tiny 1
@@ -249,6 +261,4 @@ kill -HUP "${LAB_PID[master]}"
 becomes "no longer configured: not followed any more" 10 "not $B['connected'] and $live"
 stop master
 check "the inter-dc master ends cleanly" test "$RC" = 0
-stop site-a
-check "the site master ends cleanly" test "$RC" = 0
 finish
