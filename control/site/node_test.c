@@ -218,6 +218,25 @@ static void configuration_mistakes_name_file_and_line(void **state)
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: m, events: x, admin: "
 		  "http://x }\ntenants:\n  - { name: t }\n  - { name: t }\n",
 			":7" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, engine: trt, events: x }\n"
+		  "tenants:\n  - { name: default }\n",
+			":4: sources[0].engine: use vllm or sglang" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, engine: vllm, events: x }\n"
+		  "tenants:\n  - { name: default }\n",
+			"sources[0].keys: needed" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - name: v\n    engine: vllm\n"
+		  "    events: x\n    keys: [\"{hash}\", \"{rank}\"]\n"
+		  "tenants:\n  - { name: default }\n",
+			":7: sources[0].keys: {rank}: needs {hash}" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: m, events: x, admin: "
+		  "http://x, replay: y }\ntenants:\n  - { name: t }\n",
+			"give engine" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x, list_every: 5s }\n"
+		  "tenants:\n  - { name: default }\n",
+			"list_every is for Mooncake masters" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "  - { name: v, pool: y }\ntenants:\n  - { name: default }\n",
+			":5: sources[1]: source v is listed twice" },
 	};
 
 	snprintf(path, sizeof(path), "%s/bad.yaml", f->dir);
