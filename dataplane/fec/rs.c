@@ -60,13 +60,15 @@ static void wide_add(const uint8_t *esi, uint32_t rows, size_t len, const uint8_
 	for (uint32_t j = 0; j < n; j++)
 		for (uint32_t r = 0; r < rows; r++)
 			c[j * rows + r] = inverses[esi[r] ^ column[j]];
-	gf_fetch(src, n, len);
 	gf_sum(rows, n, len, c, src, dst, add);
 }
 
-/* Sources j .. j + n - 1, any n, into at most RS_BATCH_ROWS rows from ESI k + first on. */
+/*
+ * Sources j .. j + n - 1, any n, into at most RS_BATCH_ROWS rows from ESI k + first on. far: they
+ * come from memory, which is faster in a row.
+ */
 static void wide_update(uint32_t k, uint32_t first, uint32_t rows, size_t len, uint32_t j,
-	uint32_t n, const uint8_t *const *src, uint8_t *const *dst, bool fresh)
+	uint32_t n, const uint8_t *const *src, uint8_t *const *dst, bool fresh, bool far)
 {
 	uint8_t esi[RS_BATCH_ROWS], column[GF_SOURCES_MAX];
 
@@ -77,6 +79,8 @@ static void wide_update(uint32_t k, uint32_t first, uint32_t rows, size_t len, u
 
 		for (uint32_t x = 0; x < some; x++)
 			column[x] = (uint8_t)(j + i + x);
+		if (far)
+			gf_fetch(src + i, some, len);
 		wide_add(esi, rows, len, column, some, src + i, dst, !fresh || i > 0);
 	}
 }
@@ -90,7 +94,7 @@ int rs_encode(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, size_t l
 		uint32_t n = rows - i < RS_BATCH_ROWS ? rows - i : RS_BATCH_ROWS;
 
 		if (rs->wide) {
-			wide_update(k, first + i, n, len, 0, k, src, dst + i, true);
+			wide_update(k, first + i, n, len, 0, k, src, dst + i, true, true);
 			continue;
 		}
 		load_rows(rs, k, first + i, n);
@@ -108,7 +112,7 @@ int rs_encode_update(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, s
 	if (rows == 0 || n == 0)
 		return 0;
 	if (rs->wide) {
-		wide_update(k, first, rows, len, j, n, src, dst, fresh);
+		wide_update(k, first, rows, len, j, n, src, dst, fresh, false);
 		return 0;
 	}
 	load_rows(rs, k, first, rows);
@@ -174,6 +178,7 @@ static void wide_syndromes(uint32_t k, size_t len, uint8_t *const *src, const ui
 	for (uint32_t i = 0; i < all; i += GF_SOURCES_MAX) {
 		uint32_t some = all - i < GF_SOURCES_MAX ? all - i : GF_SOURCES_MAX;
 
+		gf_fetch(from + i, some, len);
 		wide_add(esi, n, len, column + i, some, from + i, rows, true);
 	}
 }

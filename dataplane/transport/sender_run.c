@@ -44,6 +44,20 @@ struct row_cache *rows_cache(struct session *s, const struct tx_transfer *t, uin
 	return &s->tx.cache[i];
 }
 
+/* A symbol's bytes, where they are or gathered. The common case takes no call. */
+static inline const uint8_t *symbol(struct tx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t esi, bool padded, uint8_t *bounce)
+{
+	const struct partition *p = &t->stream[stream].part;
+	uint64_t at = partition_offset(p, block, esi);
+	uint32_t len = partition_symbol_len(p, at);
+	const uint8_t *bytes = NULL;
+
+	if (stream == STRAIT_STREAM_OBJECTS && (!padded || len == p->symbol_bytes))
+		bytes = tx_symbol_in_place(t, at, len);
+	return bytes != NULL ? bytes : tx_symbol(t, stream, block, esi, padded, bounce);
+}
+
 /* Add symbols to the block's rows until symbol esi is among them. */
 void rows_fold(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block,
 	uint32_t esi)
@@ -77,7 +91,7 @@ void rows_fold(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_
 			return;
 		}
 		for (uint32_t i = 0; i < n; i++)
-			src[i] = tx_symbol(t, stream, block, j + i, true,
+			src[i] = symbol(t, stream, block, j + i, true,
 				s->tx.gather_bytes +
 					(size_t)(SESSION_BURST_MAX + i) * s->cfg.symbol_bytes);
 		if (rs_encode_update(&s->tx.rs, k, c->first, c->growing, st->part.symbol_bytes, j,
@@ -145,17 +159,13 @@ static uint32_t collect(struct session *s, struct tx_transfer *t, uint8_t stream
 		uint64_t bit = UINT64_C(1) << (esi % 64);
 
 		if (!((b->acked[word] | b->flying[word]) & bit)) {
-			uint64_t at = partition_offset(&st->part, block, esi);
-
 			i->b = b;
 			i->block = block;
 			i->esi = esi;
-			i->len = partition_symbol_len(&st->part, at);
-			i->src = stream == STRAIT_STREAM_OBJECTS ? tx_symbol_in_place(t, at, i->len)
-								 : NULL;
-			if (i->src == NULL)
-				i->src = tx_symbol(t, stream, block, esi, false,
-					s->tx.gather_bytes + (size_t)n * s->cfg.symbol_bytes);
+			i->len = partition_symbol_len(&st->part,
+				partition_offset(&st->part, block, esi));
+			i->src = symbol(t, stream, block, esi, false,
+				s->tx.gather_bytes + (size_t)n * s->cfg.symbol_bytes);
 			i->flags = b->flags & TX_BLOCK_TAIL ? STRAIT_FLAG_TAIL : 0;
 			if (esi + 1 == partition_k(&st->part, block) &&
 				!(b->flags & TX_BLOCK_UNCLOSED))
@@ -195,7 +205,7 @@ static void prefetch_fold(struct session *s, struct tx_transfer *t, uint8_t stre
 	if (block >= st->group_first + st->group_count ||
 		i->esi + step >= partition_k(&st->part, block))
 		return;
-	prefetch(tx_symbol(t, stream, block, i->esi + step, false,
+	prefetch(symbol(t, stream, block, i->esi + step, false,
 			 s->tx.gather_bytes +
 				 (size_t)(SESSION_BURST_MAX + FOLD) * s->cfg.symbol_bytes),
 		st->part.symbol_bytes);
