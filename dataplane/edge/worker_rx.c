@@ -226,6 +226,12 @@ void worker_rx_frames(struct worker *w, struct rte_mbuf **in, unsigned int n, bo
 	struct rte_mbuf *done[WORKER_RX_BURST];
 	unsigned int done_count = 0;
 
+	/*
+	 * What was told before these came counts for them: a session's first packet may be here
+	 * sooner than its session, as the peer heard of it from the control thread.
+	 */
+	if (n > 0)
+		worker_commands(w);
 	for (unsigned int i = 0; i < n && i < 3; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
 	for (unsigned int i = 0; i < n; i++) {

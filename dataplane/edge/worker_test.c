@@ -642,6 +642,52 @@ static void taken_id_is_refused(void **state)
 	session_destroy(other);
 }
 
+/* A worker that has not looked yet: the command waits in its ring, the packet at its port. */
+static int open_waiting(void **state)
+{
+	struct worker_config cfg = { 0 };
+
+	(void)state;
+	rounds++;
+	near_port = open_port("server", 0);
+	far_port = open_port("client", 1);
+	if (near_port == NULL || far_port == NULL)
+		return -1;
+	cfg.port = near_port;
+	near_worker = worker_create(&cfg);
+	if (near_worker == NULL)
+		return -1;
+	await_link(far_port);
+	await_link(near_port);
+	return 0;
+}
+
+static void first_packet_finds_a_session_told_of_before(void **state)
+{
+	uint8_t frame[2048] = { 0 };
+	struct ends e = { 0 };
+	size_t len = far_datagram(frame, 100, NET_PROTO_UDP);
+
+	(void)state;
+	e.sink = open_session(false);
+	add_session(near_worker, e.sink, 0x2222, FAR_IP);
+	net_put32(frame + len - 100 + STRAIT_OFF_SESSION, 0x2222);
+	net_put16(frame + NET_ETH_BYTES + NET_IPV4_BYTES + 6, 0); /* no checksum */
+	send_frame(frame, len);
+	assert_int_equal(worker_start(near_worker), 0);
+	AWAIT_COUNTER(rx_packets, 1);
+	assert_int_equal(COUNTER(drop_no_session), 0);
+	assert_int_equal(COUNTER(drop_checksum), 0);
+	tell(near_worker, (struct worker_command){ .type = WORKER_SESSION_DEL, .session = e.sink });
+	while (!e.sink_gone) {
+		struct worker_event ev;
+
+		if (worker_event(near_worker, &ev) && ev.type == WORKER_EVENT_SESSION_GONE)
+			e.sink_gone = true;
+	}
+	session_destroy(e.sink);
+}
+
 static void every_session_of_several_has_its_turn(void **state)
 {
 	struct session *s[3];
@@ -701,6 +747,8 @@ int main(void)
 		BOTH(deleted_session_gives_its_transfers_back),
 		BOTH(taken_id_is_refused),
 		BOTH(every_session_of_several_has_its_turn),
+		cmocka_unit_test_setup_teardown(first_packet_finds_a_session_told_of_before,
+			open_waiting, close_near),
 	};
 
 	return cmocka_run_group_tests(tests, start_eal, stop_eal);
