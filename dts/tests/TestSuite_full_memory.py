@@ -68,6 +68,20 @@ class TestFullMemory(TestSuite):
         verify(self._peer.until(lambda: self._session.counters["Report"] > before, 2), "no REPORT")
         return len(self._session.acked & set(numbers))
 
+    def _placed(self, out: Outgoing, kept: int) -> None:
+        """OPEN the transfer and wait until its object has its memory, and what was kept is in it:
+        what comes then needs no scratch."""
+        if out.open_status is None:
+            self._session.control(out.open_frame())
+            verify(self._peer.until(lambda: out.open_status is not None, 3), "no OPEN_ACK")
+        self._session.send_symbol(out, MANIFEST, 0, 0)
+
+        def lacks() -> bool:
+            self._session.control(frames.Ping())
+            self._peer.rest(0.02)
+            return out.needs.get((OBJECTS, 0), (K, 0))[0] <= K - kept
+        verify(self._peer.until(lacks, 5), f"NEED says {out.needs} of {K}, {kept} were kept")
+
     def _arrives(self, *outs: Outgoing) -> None:
         for out in outs:
             statuses = self._peer.deliver(self._session, out)
@@ -93,6 +107,7 @@ class TestFullMemory(TestSuite):
             reported = self._reported(numbers)
         verify(reported == SCRATCH, f"{reported} of {SCRATCH} kept symbols are reported")
         with counted(self._edge, self._peer, "an object"):
+            self._placed(out, SCRATCH)
             self._arrives(out)
 
     @func_test
@@ -117,8 +132,9 @@ class TestFullMemory(TestSuite):
             self._send(other, range(10))
         verify(reported == SCRATCH, f"{reported} symbols were reported")
         with counted(self._edge, self._peer, "two objects"):
-            self._session.send_symbol(other, MANIFEST, 0, 0)
+            self._placed(other, 10)
             self._arrives(other)
+            self._placed(stray, SCRATCH - 10)
             statuses = self._peer.deliver(
                 self._session, stray, lambda stream, block:
                 [0] if stream == MANIFEST else range(SCRATCH, stray.cut[OBJECTS].k(block)))

@@ -21,6 +21,8 @@ from .replay import ReplayWindow
 REPORT_SECONDS = 0.01
 IDLE_REPORT_SECONDS = 5.0
 RTO_SECONDS = 0.05
+# Before the first sample: of a path configured for 300 ms.
+FIRST_RTO_SECONDS = 0.45
 LIVE_TRANSFERS = 64
 
 
@@ -52,8 +54,8 @@ class Session:
         # Challenge.
         self.token = os.urandom(8)
         self.validated = False
-        # A responder's first packet would overtake its ACCEPT.
-        self._challenge_due = 0.0 if initiator else time.monotonic() + RTO_SECONDS
+        # A responder's first packet would overtake its ACCEPT: it waits for the initiator's.
+        self._challenge_due = 0.0 if initiator else time.monotonic() + FIRST_RTO_SECONDS
         # What came.
         self.rx_generation = 0
         self._windows: dict[int, ReplayWindow] = {}
@@ -215,6 +217,7 @@ class Session:
     def _frame(self, frame: frames.Any) -> None:
         match frame:
             case frames.Challenge():
+                self._challenge_due = min(self._challenge_due, time.monotonic())
                 if self.auto:
                     self.control(frames.Response(frame.token))
             case frames.Response():
