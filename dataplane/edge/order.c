@@ -135,6 +135,8 @@ void order_object_final(struct order *o, uint32_t index, uint8_t status)
 		if (obj->lease == 0 && obj->length <= o->bytes_waiting)
 			o->bytes_waiting -= obj->length;
 	}
+	if (obj->lease != 0 && !obj->in_part && obj->length <= o->uncut_bytes)
+		o->uncut_bytes -= obj->length;
 	object_release(o, obj);
 	if (obj->status != STRAIT_STATUS_PENDING)
 		return;
@@ -160,16 +162,17 @@ void order_settle(struct order *o, uint64_t now_ns)
 
 void order_end(struct order *o, uint8_t status)
 {
-	bool idle = o->state == ORDER_LOOKUP && o->live == 0;
+	bool all = o->part_count == 0 || (o->state == ORDER_LOOKUP && o->live == 0);
 
-	o->end_status = status;
-	o->looked_up = o->object_count;
 	if (o->state == ORDER_LOOKUP)
 		o->state = ORDER_ACTIVE;
-	/* Parts cover all objects that were found; none were cut if the lookup never finished. */
-	for (uint32_t i = 0; i < o->object_count; i++)
-		if (idle || o->part_count == 0 || !o->objects[i].found)
+	o->end_status = status;
+	o->looked_up = o->object_count;
+	/* The others are final when their parts are. */
+	for (uint32_t i = 0; i < o->object_count; i++) {
+		if (all || !o->objects[i].in_part)
 			order_object_final(o, i, status);
+	}
 	for (uint32_t p = 0; p < o->part_count; p++) {
 		struct order_part *part = &o->parts[p];
 		struct order_tx *t = part->live;

@@ -15,8 +15,8 @@
  * Orders at the source edge: from ORDER_START to one final status an object.
  *
  *   LOOKUP    objects are looked up in the pool, a slice at a time; missing ones end NOT_FOUND.
- *             A gateway's pool (pool/gateway.h) brings them first; what does not fit at once
- *             is looked up when what did was shipped
+ *             A gateway's pool (pool/gateway.h) brings them first: then what was brought
+ *             travels while more is looked up, and only so much is held at once
  *   ACTIVE    parts (one transfer each; an order over wire.h's limits has several) wait for a
  *             session or travel on one
  *   DONE      every object has its final status; kept until the master has all results

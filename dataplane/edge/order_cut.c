@@ -33,10 +33,12 @@ static void count_bytes(struct order *o)
 	}
 }
 
-/* Not looked up yet: of a later cut. */
-static bool is_later(const struct order *o, uint32_t i)
+/* Not looked up yet, of a later cut; or of an earlier one. */
+static bool is_of_another(const struct order *o, uint32_t i)
 {
-	return o->objects[i].status == STRAIT_STATUS_PENDING && !o->objects[i].found;
+	const struct order_object *obj = &o->objects[i];
+
+	return obj->in_part || (obj->status == STRAIT_STATUS_PENDING && !obj->found);
 }
 
 /* Which queue each object goes to. */
@@ -48,7 +50,7 @@ static void deal(const struct order *o, uint8_t *queue, uint32_t queues)
 		uint8_t least = 0;
 
 		queue[i] = UINT8_MAX;
-		if (is_later(o, i))
+		if (is_of_another(o, i))
 			continue;
 		for (uint8_t q = 1; q < queues; q++) {
 			if (load[q] < load[least])
@@ -61,16 +63,37 @@ static void deal(const struct order *o, uint8_t *queue, uint32_t queues)
 
 struct cutter {
 	struct order *o;
-	uint32_t capacity, in_part, next;
+	uint32_t in_part;
 	size_t manifest;
 	bool fresh; /* the next object begins a part */
 };
+
+/* One more part; running transfers point at theirs. */
+static int part_add(struct order *o, uint8_t queue)
+{
+	struct order_part *all = o->parts;
+
+	if ((o->part_count & (o->part_count - 1)) == 0) {
+		all = realloc(all, (o->part_count > 0 ? 2 * o->part_count : 1) * sizeof(*all));
+		if (all == NULL)
+			return -ENOMEM;
+		o->parts = all;
+		for (uint32_t p = 0; p < o->part_count; p++) {
+			if (all[p].live != NULL)
+				all[p].live->part = &all[p];
+		}
+	}
+	all[o->part_count++] = (struct order_part){ .order = o,
+		.first = o->sequence_count,
+		.end = o->sequence_count,
+		.queue = queue };
+	return 0;
+}
 
 /* Put an object behind the last one of its queue. */
 static int cut_add(struct cutter *c, uint32_t object, uint8_t queue)
 {
 	struct order *o = c->o;
-	struct order_part *bigger;
 	struct manifest_entry e;
 	size_t size = 0;
 
@@ -80,23 +103,15 @@ static int cut_add(struct cutter *c, uint32_t object, uint8_t queue)
 	}
 	if (c->fresh || c->in_part == STRAIT_TRANSFER_OBJECTS_MAX ||
 		c->manifest + size > STRAIT_MANIFEST_BYTES_MAX) {
-		if (o->part_count == c->capacity) {
-			c->capacity = c->capacity ? c->capacity * 2 : 1;
-			bigger = realloc(o->parts, c->capacity * sizeof(*bigger));
-			if (bigger == NULL)
-				return -ENOMEM;
-			o->parts = bigger;
-		}
-		o->parts[o->part_count++] = (struct order_part){ .order = o,
-			.first = c->next,
-			.end = c->next,
-			.queue = queue };
+		if (part_add(o, queue) < 0)
+			return -ENOMEM;
 		c->in_part = 0;
 		c->manifest = 0;
 		c->fresh = false;
 	}
-	o->sequence[c->next++] = object;
-	o->parts[o->part_count - 1].end = c->next;
+	o->sequence[o->sequence_count++] = object;
+	o->objects[object].in_part = true;
+	o->parts[o->part_count - 1].end = o->sequence_count;
 	c->in_part += size != 0;
 	c->manifest += size;
 	return 0;
@@ -114,28 +129,22 @@ static uint32_t first_queue(const struct order_link *l)
 	return least;
 }
 
-int order_cut_parts(struct order *o)
+/* Deal the objects that were found and are in no part; cut what each queue gets. */
+static int cut(struct order *o)
 {
 	uint32_t all = link_queues(o->link), queues, first;
 	struct cutter c = { .o = o };
 	uint8_t *queue;
 	int ret = 0;
 
-	free(o->parts);
-	free(o->sequence);
-	o->parts = NULL;
-	o->part_count = 0;
 	o->cut_queues = all;
 	count_bytes(o);
 	queues = o->bytes_total / ORDER_QUEUE_BYTES + 1 < all
 		? (uint32_t)(o->bytes_total / ORDER_QUEUE_BYTES) + 1
 		: all;
-	o->sequence = malloc(o->object_count * sizeof(*o->sequence));
 	queue = malloc(o->object_count);
-	if (o->sequence == NULL || queue == NULL) {
-		free(queue);
+	if (queue == NULL)
 		return -ENOMEM;
-	}
 	deal(o, queue, queues);
 	first = first_queue(o->link);
 	for (uint8_t q = 0; q < queues && ret == 0; q++) {
@@ -146,5 +155,33 @@ int order_cut_parts(struct order *o)
 		}
 	}
 	free(queue);
+	if (ret == 0)
+		o->uncut_bytes = 0;
+	return ret;
+}
+
+int order_cut_parts(struct order *o)
+{
+	free(o->parts);
+	free(o->sequence);
+	o->parts = NULL;
+	o->part_count = 0;
+	o->sequence_count = 0;
+	for (uint32_t i = 0; i < o->object_count; i++)
+		o->objects[i].in_part = false;
+	o->sequence = malloc(o->object_count * sizeof(*o->sequence));
+	return o->sequence != NULL ? cut(o) : -ENOMEM;
+}
+
+int order_cut_more(struct order *o)
+{
+	uint32_t parts = o->part_count, objects = o->sequence_count;
+	int ret = cut(o);
+
+	if (ret == 0)
+		return 0;
+	while (o->sequence_count > objects)
+		o->objects[o->sequence[--o->sequence_count]].in_part = false;
+	o->part_count = parts;
 	return ret;
 }

@@ -67,6 +67,7 @@ struct fake_pool {
 	unsigned int stage_room; /* so many may be leased */
 	int lease_error;         /* next leases fail so */
 	int confirm_error;
+	const char *coming; /* the lease of this key is -EINPROGRESS */
 	unsigned int confirms;
 };
 
@@ -123,6 +124,8 @@ static int fake_lease(struct pool *pool, const void *key, size_t len, struct poo
 
 	if (p->lease_error != 0)
 		return p->lease_error;
+	if (p->coming != NULL && strlen(p->coming) == len && memcmp(p->coming, key, len) == 0)
+		return -EINPROGRESS;
 	if (o == NULL || o->state != FAKE_VISIBLE)
 		return -ENOENT;
 	if (p->staging && p->stage_room == 0)
@@ -130,7 +133,7 @@ static int fake_lease(struct pool *pool, const void *key, size_t len, struct poo
 	p->stage_room -= p->staging;
 	o->leases++;
 	fake_out(p, o, out);
-	out->staged = p->staging;
+	out->staged = p->staging ? 1 << 30 : 0;
 	return 0;
 }
 

@@ -13,8 +13,9 @@ struct order_object {
 	uint8_t status;  /* enum strait_status */
 	uint64_t length; /* 0: not known */
 	uint64_t digest;
-	uint64_t lease;      /* handle, 0: none */
-	bool found;          /* in the pool, with length and digest */
+	uint64_t lease; /* handle, 0: none */
+	bool found;     /* in the pool, with length and digest */
+	bool in_part;
 	const uint8_t *data; /* while leased */
 };
 
@@ -70,7 +71,7 @@ struct order {
 
 	struct order_object *objects;
 	uint32_t object_count;
-	uint32_t looked_up; /* all below are final, or found and in parts */
+	uint32_t looked_up; /* all below are final or found */
 	uint32_t remaining; /* objects without final status */
 	uint8_t *names;
 	uint64_t bytes_total, bytes_done;
@@ -78,9 +79,13 @@ struct order {
 	uint64_t bytes_waiting; /* ... and of these, of objects never leased: surely not sent */
 	char refusal[256];      /* why it ended DEADLINE, with the results; "": it did not */
 
+	uint64_t uncut_bytes; /* brought by a gateway, leased, and in no part yet */
+	uint64_t uncut_limit; /* then they travel */
+
 	struct order_part *parts;
 	uint32_t part_count;
-	uint32_t *sequence;  /* all objects, those of a part together */
+	uint32_t *sequence; /* objects in parts, those of a part together */
+	uint32_t sequence_count;
 	uint32_t cut_queues; /* the link had when parts were cut */
 	uint32_t live;
 
@@ -143,6 +148,8 @@ static inline bool order_tx_is_current(const struct order_tx *t)
  * repeated order has the same layout and finds its partial objects. -ENOMEM.
  */
 int order_cut_parts(struct order *o);
+/* Parts of what was found since: behind those there are, which stay. -ENOMEM: none. */
+int order_cut_more(struct order *o);
 void order_entry(const struct order *o, const struct order_object *obj, struct manifest_entry *e);
 /* order_run.c */
 /* order_deadline.c */

@@ -71,10 +71,13 @@ static int object_lookup(struct order *o, uint32_t index)
 	obj->length = found.len;
 	obj->digest = found.digest;
 	obj->found = true;
-	if (found.staged)
-		object_hold(o, obj, &found);
-	else
+	if (found.staged == 0) {
 		pool_release(pool, found.handle);
+		return 0;
+	}
+	object_hold(o, obj, &found);
+	o->uncut_bytes += obj->length;
+	o->uncut_limit = found.staged;
 	return 0;
 }
 
@@ -87,18 +90,24 @@ static void cut_failed(struct order *o)
 	order_end(o, STRAIT_STATUS_INTERNAL);
 }
 
-static bool order_has_leases(const struct order *o)
+/* Nothing of it travels or is about to. */
+static bool order_is_idle(const struct order *o)
 {
-	for (uint32_t i = 0; i < o->looked_up; i++) {
-		if (o->objects[i].lease != 0)
-			return true;
+	for (uint32_t p = 0; p < o->part_count; p++) {
+		if (!o->parts[p].done)
+			return false;
 	}
-	return false;
+	return true;
 }
 
-/* What was found travels: all, or as much as there is room for at a time. */
+/* What was found travels. */
 static void order_cut(struct order *o, uint64_t unix_ms)
 {
+	if (o->state == ORDER_ACTIVE) {
+		if (order_cut_more(o) < 0)
+			log_limited(LOG_LEVEL_ERROR, "order", 1000, "out of memory, tried again");
+		return;
+	}
 	o->state = ORDER_ACTIVE;
 	if (order_cut_parts(o) < 0)
 		cut_failed(o);
@@ -113,6 +122,7 @@ static void order_cut(struct order *o, uint64_t unix_ms)
 static uint32_t order_lookup(struct order *o, uint32_t slice, uint64_t unix_ms, bool *more)
 {
 	uint32_t n = 0, first = o->object_count, at = o->looked_up;
+	bool coming = false;
 	int ret = 0;
 
 	for (; at < o->object_count && n < slice && (ret == 0 || ret == -EINPROGRESS); at++) {
@@ -120,28 +130,17 @@ static uint32_t order_lookup(struct order *o, uint32_t slice, uint64_t unix_ms, 
 			continue;
 		ret = object_lookup(o, at);
 		n++;
+		coming = coming || ret == -EINPROGRESS;
 		if (ret < 0 && at < first)
 			first = at;
 	}
 	o->looked_up = at < first ? at : first;
 	*more = *more || (first == o->object_count && at < o->object_count);
 	if (o->looked_up == o->object_count ||
-		(ret == -ENOSPC && first == at - 1 && order_has_leases(o)))
+		(o->uncut_bytes > 0 && o->uncut_bytes >= o->uncut_limit) ||
+		(o->uncut_bytes > 0 && ret == -ENOSPC && !coming && order_is_idle(o)))
 		order_cut(o, unix_ms);
 	return n;
-}
-
-/* Of an order that was cut before all of it was found: the rest, when the first part is through. */
-static bool order_resume(struct order *o)
-{
-	if (o->looked_up == o->object_count || o->live > 0)
-		return false;
-	for (uint32_t p = 0; p < o->part_count; p++) {
-		if (!o->parts[p].done)
-			return false;
-	}
-	o->state = ORDER_LOOKUP;
-	return true;
 }
 
 /* ---- transfers --------------------------------------------------------------------------- */
@@ -402,6 +401,15 @@ static void orders_retry(struct orders *os)
 	}
 }
 
+/* Transfers of before an order was repeated close first. */
+static bool order_is_looking(const struct order *o)
+{
+	if (o->state == ORDER_LOOKUP)
+		return o->live == 0;
+	return o->state == ORDER_ACTIVE && o->sequence_count < o->object_count &&
+		!order_is_ending(o);
+}
+
 bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 {
 	uint32_t slice = ORDER_LOOKUP_SLICE;
@@ -418,10 +426,10 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 			log_info("order", "deadline passed order=%" PRIu64, o->id);
 			order_end(o, STRAIT_STATUS_DEADLINE);
 		}
-		if (o->state == ORDER_LOOKUP && o->live == 0 && slice > 0)
+		if (order_is_looking(o) && slice > 0)
 			slice -= order_lookup(o, slice, unix_ms, &more);
-		else if (o->state == ORDER_LOOKUP)
-			more = more || o->live == 0;
+		else
+			more = more || order_is_looking(o);
 		if (o->state == ORDER_ACTIVE && !order_is_ending(o)) {
 			if (o->link->queues[0].session != NULL && !os->draining)
 				order_start(o, now_ns);
@@ -429,8 +437,6 @@ bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms)
 				o->live == 0)
 				order_end(o, STRAIT_STATUS_UNREACHABLE);
 		}
-		if (o->state == ORDER_ACTIVE && !order_is_ending(o))
-			more = order_resume(o) || more;
 		order_settle(o, now_ns);
 	}
 	return more;

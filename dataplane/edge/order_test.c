@@ -590,6 +590,30 @@ static void an_order_larger_than_the_staging_room_ships_in_parts(void **state)
 	assert_int_equal(orders_pending(w->orders), 0);
 }
 
+static void what_came_before_its_time_makes_room_for_what_comes_late(void **state)
+{
+	struct world *w = *state;
+
+	w->pool.staging = true;
+	w->pool.stage_room = 4;
+	w->pool.coming = "key-00";
+	assert_int_equal(start(w, 1, OBJECTS, 0, 0), STRAIT_STATUS_PENDING);
+	turn(w);
+	assert_int_equal(fake_leases(&w->pool), 4);
+	assert_null(started(w)); /* prefixes first, as long as they are coming */
+	w->pool.coming = NULL;
+	turn(w);
+	for (unsigned int done = 4; done < OBJECTS; done += 4) {
+		ship(w, started(w));
+		assert_int_equal(w->results, done);
+		turn(w);
+	}
+	ship(w, started(w));
+	assert_int_equal(w->results, OBJECTS);
+	assert_int_equal(w->status[0], STRAIT_STATUS_COMMITTED);
+	assert_int_equal(orders_pending(w->orders), 0);
+}
+
 static void what_cannot_be_confirmed_is_not_given_to_the_session(void **state)
 {
 	struct world *w = *state;
@@ -696,6 +720,7 @@ int main(void)
 		TEST(commands_that_found_no_memory_are_tried_again),
 		TEST(an_order_waits_for_objects_that_are_being_brought),
 		TEST(an_order_larger_than_the_staging_room_ships_in_parts),
+		TEST(what_came_before_its_time_makes_room_for_what_comes_late),
 		TEST(what_cannot_be_confirmed_is_not_given_to_the_session),
 		TEST(an_order_that_was_cut_in_parts_ends_whole),
 		TEST(bad_orders_are_refused),

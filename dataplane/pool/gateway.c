@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { BUCKETS = 4096 };
+enum { BUCKETS = 4096, STAGE_PARTS = 4 };
 
 enum item_state {
 	ITEM_ASK,      /* STAGE is to be sent */
@@ -205,7 +205,7 @@ static int op_lease(struct pool *pool, const void *key, size_t len, struct pool_
 	case ITEM_STAGED:
 		x->refs++;
 		*out = x->object;
-		out->staged = true;
+		out->staged = g->stage_bytes / STAGE_PARTS + 1;
 		return 0;
 	case ITEM_FAILED:
 		rc = x->error;

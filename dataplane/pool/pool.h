@@ -39,7 +39,11 @@ struct pool_object {
 	void *resume; /* reserve only: the transport's have state; all 0 unless resumed */
 	uint32_t resume_len;
 	bool resumed; /* an earlier writer's bytes and resume area are in place */
-	bool staged;  /* lease only: keep it, the next one costs a read of another store */
+	/*
+	 * Lease only. Not 0: keep it, the next one costs a read of another store, and when so many
+	 * bytes are together let them go, others wait for the room.
+	 */
+	uint64_t staged;
 };
 
 struct pool;
