@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/edge/net.h"
 
+#include <endian.h>
 #include <stddef.h>
 
 #ifdef __x86_64__
@@ -90,14 +91,7 @@ uint16_t net_sum_fold(uint64_t sum)
 
 uint64_t net_sum_pseudo(uint32_t src, uint32_t dst, uint8_t protocol, uint16_t len)
 {
-	uint8_t p[12];
-
-	net_put32(p, src);
-	net_put32(p + 4, dst);
-	p[8] = 0;
-	p[9] = protocol;
-	net_put16(p + 10, len);
-	return net_sum_add(0, p, sizeof(p));
+	return (uint64_t)htobe32(src) + htobe32(dst) + htobe16(protocol) + htobe16(len);
 }
 
 uint64_t net_sum_pseudo6(const uint8_t *src, const uint8_t *dst, uint8_t protocol, uint32_t len)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dataplane/edge/net_header.h"
 
+#include <endian.h>
+
 enum {
 	OFF_IP = NET_ETH_BYTES,
 	OFF_IP_TOTAL = OFF_IP + 2,
@@ -92,30 +94,32 @@ size_t net_header_write(const struct net_header *h, uint8_t *frame, size_t paylo
 {
 	uint16_t udp_len = (uint16_t)(NET_UDP_BYTES + payload_len), sum;
 	uint8_t *udp = frame + h->len - NET_UDP_BYTES;
-	uint8_t len[2];
+	bool v4 = h->len == NET_HEADERS_BYTES;
 	uint64_t s;
 
 	memcpy(frame, h->bytes, h->len);
-	net_put16(len, udp_len);
-	if (h->len == NET_HEADERS_BYTES) {
-		net_put16(frame + OFF_IP_TOTAL, (uint16_t)(NET_IPV4_BYTES + udp_len));
-		s = net_sum_add(h->ip_sum, frame + OFF_IP_TOTAL, 2);
-		net_sum_put(frame + OFF_IP_SUM, net_sum_fold(s));
-		s = net_sum_pseudo(net_get32(frame + OFF_IP_SRC), net_get32(frame + OFF_IP_DST),
-			NET_PROTO_UDP, udp_len);
+	if (v4) {
+		uint16_t total = (uint16_t)(NET_IPV4_BYTES + udp_len);
+
+		net_put16(frame + OFF_IP_TOTAL, total);
+		/* Sums are over words as they lie in memory. */
+		net_sum_put(frame + OFF_IP_SUM, net_sum_fold(h->ip_sum + htobe16(total)));
 	} else {
 		net_put16(frame + OFF_IP6_LEN, udp_len);
-		s = net_sum_pseudo6(frame + OFF_IP + 8, frame + OFF_IP + 24, NET_PROTO_UDP,
-			udp_len);
 	}
 	net_put16(udp + 4, udp_len);
 	if (checksum == NET_UDP_SUM_PSEUDO) {
+		s = v4 ? net_sum_pseudo(net_get32(frame + OFF_IP_SRC),
+				 net_get32(frame + OFF_IP_DST), NET_PROTO_UDP, udp_len)
+		       : net_sum_pseudo6(frame + OFF_IP + 8, frame + OFF_IP + 24, NET_PROTO_UDP,
+				 udp_len);
 		/* Not complemented: the device sums this field along with the rest. */
 		net_sum_put(udp + 6, (uint16_t)~net_sum_fold(s));
+	} else if (checksum == NET_UDP_SUM_NONE && v4) {
+		net_sum_put(udp + 6, 0);
 	} else {
 		/* The length counts twice: in the pseudo header and in the header. */
-		s = net_sum_add(h->udp_sum, len, sizeof(len));
-		s = net_sum_add(s, len, sizeof(len));
+		s = h->udp_sum + 2 * (uint64_t)htobe16(udp_len);
 		s = net_sum_add(s, frame + h->len, payload_len);
 		sum = net_sum_fold(s);
 		/* RFC 768: 0 means no checksum, so a computed 0 goes as its other form. */

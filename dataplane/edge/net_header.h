@@ -31,6 +31,7 @@ struct net_header {
 enum net_udp_checksum {
 	NET_UDP_SUM_FULL,   /* over the payload too */
 	NET_UDP_SUM_PSEUDO, /* pseudo header only: the device adds the rest */
+	NET_UDP_SUM_NONE,   /* 0 (RFC 768); over IPv6, where that is forbidden, as FULL */
 };
 
 void net_header_init(struct net_header *h, const struct net_flow *flow,

@@ -104,6 +104,29 @@ static void pseudo_sum_is_left_for_the_device(void **state)
 	assert_int_equal(net_get16(frame + 40), plain_sum(0, pseudo, 12));
 }
 
+static void no_sum_is_zero_and_over_ipv6_a_full_one(void **state)
+{
+	const struct net_flow flow6 = { .src = { .b = { 0xfd, [15] = 1 } },
+		.dst = { .b = { 0xfd, [15] = 2 } },
+		.src_port = 4700,
+		.dst_port = 4701 };
+	uint8_t frame[NET_HEADERS_MAX + 10] = { 0 }, full[NET_HEADERS_MAX + 10] = { 0 };
+	struct net_header h;
+
+	(void)state;
+	net_header_init(&h, &flow, mac);
+	memset(frame, 0xff, NET_HEADERS_BYTES);
+	net_header_write(&h, frame, 10, NET_UDP_SUM_NONE);
+	assert_int_equal(net_get16(frame + 40), 0);
+	assert_int_equal(plain_sum(0, frame + NET_ETH_BYTES, 20), 0xffff);
+
+	net_header_init(&h, &flow6, mac);
+	net_header_write(&h, frame, 10, NET_UDP_SUM_NONE);
+	net_header_write(&h, full, 10, NET_UDP_SUM_FULL);
+	assert_int_not_equal(net_get16(frame + 60), 0);
+	assert_int_equal(net_get16(frame + 60), net_get16(full + 60));
+}
+
 static void computed_zero_is_sent_as_ones(void **state)
 {
 	uint8_t frame[NET_HEADERS_BYTES + 2] = { 0 };
@@ -141,6 +164,7 @@ int main(void)
 		cmocka_unit_test(sum_is_that_of_the_rfc_at_any_length_and_alignment),
 		cmocka_unit_test(headers_are_complete_and_sums_hold),
 		cmocka_unit_test(pseudo_sum_is_left_for_the_device),
+		cmocka_unit_test(no_sum_is_zero_and_over_ipv6_a_full_one),
 		cmocka_unit_test(computed_zero_is_sent_as_ones),
 		cmocka_unit_test(new_next_hop_changes_the_mac_alone),
 	};
