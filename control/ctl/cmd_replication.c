@@ -75,9 +75,10 @@ static void print_views(const Strait__Reply *r)
 static void print_backlogs(const Strait__Reply *r)
 {
 	static const char *const columns[] = { "TO", ">WANTED", ">BYTES", ">OLDEST", ">FLYING",
-		">IN SETS", ">QUARANTINED", ">ETA", "TEXT", NULL };
+		">IN SETS", ">QUARANTINED", ">ETA", ">EVICTED AT", "TEXT", NULL };
 	struct table *t = table_create(columns);
 	char bytes[UNITS_TEXT_MAX], oldest[UNITS_TEXT_MAX], eta[UNITS_TEXT_MAX];
+	char age[UNITS_TEXT_MAX];
 
 	for (size_t i = 0; i < r->n_backlogs; i++) {
 		const Strait__BacklogView *b = r->backlogs[i];
@@ -93,6 +94,10 @@ static void print_backlogs(const Strait__Reply *r)
 		table_cell(t, "%" PRIu64, b->quarantined);
 		table_cell(t, "%s",
 			b->has_eta_ms ? units_format_duration(b->eta_ms * 1000000, eta) : "-");
+		table_cell(t, "%s",
+			b->has_eviction_age_ms
+				? units_format_duration(b->eviction_age_ms * 1000000, age)
+				: "-");
 		table_cell(t, "%s", b->text != NULL ? b->text : "");
 	}
 	table_print(t);
@@ -182,6 +187,9 @@ static json_t *backlog_json(const Strait__BacklogView *b)
 	json_object_set_new(o, "quarantined", json_integer((json_int_t)b->quarantined));
 	if (b->has_eta_ms)
 		json_object_set_new(o, "eta_ms", json_integer((json_int_t)b->eta_ms));
+	if (b->has_eviction_age_ms)
+		json_object_set_new(o, "eviction_age_ms",
+			json_integer((json_int_t)b->eviction_age_ms));
 	if (b->text != NULL)
 		json_object_set_new(o, "text", json_string(b->text));
 	return o;

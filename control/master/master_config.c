@@ -62,6 +62,7 @@ static const cyaml_schema_field_t policy_fields[] = {
 	STRING(least, struct master_policy_config, OPTIONAL),
 	STRING(most, struct master_policy_config, OPTIONAL),
 	STRING(ttl, struct master_policy_config, OPTIONAL),
+	STRING(pause_below, struct master_policy_config, OPTIONAL),
 	CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER | OPTIONAL, struct master_policy_config,
 		tenants, &text_value, 1, 64),
 	CYAML_FIELD_END,
@@ -236,7 +237,13 @@ static int check_policy(struct master_policy_config *p, unsigned int i, const ch
 		(p->most != NULL && p->most_bytes < p->least_bytes))
 		return config_fail(err, err_len, path, where, "must be least to 4G");
 	snprintf(where, sizeof(where), "policies[%u].ttl", i);
-	if (p->ttl != NULL && units_parse_duration(p->ttl, &p->ttl_ns, why, sizeof(why)) != 0)
+	p->ttl_by_age = p->ttl != NULL && strcmp(p->ttl, "eviction-age") == 0;
+	if (p->ttl != NULL && !p->ttl_by_age &&
+		units_parse_duration(p->ttl, &p->ttl_ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, where, "%s", why);
+	snprintf(where, sizeof(where), "policies[%u].pause_below", i);
+	if (p->pause_below != NULL &&
+		units_parse_duration(p->pause_below, &p->pause_below_ns, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, where, "%s", why);
 	return 0;
 }

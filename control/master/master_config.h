@@ -30,7 +30,9 @@
  *       after: 0                # so many requests must have missed it there first
  *       least: 64K              # object sizes; absent: any
  *       most: 64M
- *       ttl: 1h                 # what waited so long is not shipped any more; absent: never
+ *       ttl: 1h                 # what waited so long is not shipped any more; absent: never;
+ *                               # eviction-age: orders end when the source will have evicted them
+ *       pause_below: 10m        # bulk waits while the destination evicts what is younger
  *       tenants: [default]      # absent: all
  *   keys: 1000000               # expected, in all sites; it grows beyond
  *   evicted_for: 1h             # so long a site is not sent again what it evicted
@@ -56,13 +58,13 @@ struct master_link_config {
 };
 
 struct master_policy_config {
-	char *from, *to, *allow, *class, *cap, *least, *most, *ttl;
+	char *from, *to, *allow, *class, *cap, *least, *most, *ttl, *pause_below;
 	char **tenants;
 	unsigned int tenants_count;
 	uint64_t after;
-	bool allowed;
+	bool allowed, ttl_by_age;
 	uint8_t shipping_class; /* enum strait_class */
-	uint64_t cap_bps, least_bytes, most_bytes, ttl_ns;
+	uint64_t cap_bps, least_bytes, most_bytes, ttl_ns, pause_below_ns;
 };
 
 struct master_tls_files {

@@ -81,13 +81,19 @@ static void policies_are_matched_in_order_by_site_or_label(void **state)
 	(void)state;
 	m.cfg = load("policies:\n- { from: a, to: us, allow: false }\n"
 		     "- { from: eu, to: \"*\", class: normal, cap: 1M, after: 2, least: 1K,\n"
-		     "    most: 1M, ttl: 1m, tenants: [ x, y ] }\n");
+		     "    most: 1M, ttl: 1m, tenants: [ x, y ] }\n"
+		     "- { from: c, to: eu, ttl: eviction-age, pause_below: 10m }\n");
 	if (m.cfg == NULL)
 		fail_msg("%s", err);
 	assert_ptr_equal(policy_find(&m, &a, &b), &m.cfg->policies[0]);
 	assert_false(m.cfg->policies[0].allowed);
 	assert_ptr_equal(policy_find(&m, &a, &c), &m.cfg->policies[1]);
-	assert_null(policy_find(&m, &c, &a));
+	assert_ptr_equal(policy_find(&m, &c, &a), &m.cfg->policies[2]);
+	assert_null(policy_find(&m, &c, &b));
+	assert_true(m.cfg->policies[2].ttl_by_age);
+	assert_int_equal(m.cfg->policies[2].ttl_ns, 0);
+	assert_int_equal(m.cfg->policies[2].pause_below_ns, 600 * UINT64_C(1000000000));
+	assert_false(m.cfg->policies[1].ttl_by_age);
 	assert_true(m.cfg->policies[1].allowed);
 	assert_int_equal(m.cfg->policies[1].least_bytes, 1024);
 	assert_int_equal(m.cfg->policies[1].ttl_ns, 60000000000);

@@ -250,6 +250,8 @@ static void policies_configure(struct master *m)
 				p.after = (uint8_t)c->after;
 				p.least_bytes = (uint32_t)c->least_bytes;
 				p.most_bytes = (uint32_t)c->most_bytes;
+				p.pause_below_ns = c->pause_below_ns;
+				p.ttl_by_age = c->ttl_by_age;
 			}
 			(void)federation_policy_set(r->f, i, k, &p, c != NULL ? c->ttl_ns : 0);
 		}

@@ -105,6 +105,9 @@ static void explain(struct master *m, const struct replication_slot *s,
 		snprintf(buf, len, "%s", m->ledger_trouble);
 	else if (fs->flow.paused)
 		snprintf(buf, len, "waits after failures");
+	else if (fs->flow.bulk_held)
+		snprintf(buf, len, "bulk waits: objects there are evicted after %.0f s",
+			(double)fs->eviction_age_ns * 1e-9);
 }
 
 static void view_backlog(struct view *v, struct master *m, uint16_t slot, uint64_t now_ns)
@@ -131,6 +134,8 @@ static void view_backlog(struct view *v, struct master *m, uint16_t slot, uint64
 	out->flying = w->flying;
 	out->flying_bytes = w->flying_bytes;
 	out->quarantined = w->quarantined;
+	out->has_eviction_age_ms = f->site[slot].eviction_age_ns > 0;
+	out->eviction_age_ms = f->site[slot].eviction_age_ns / 1000000;
 	out->has_eta_ms = w->rate_bps > 0;
 	if (w->rate_bps > 0)
 		out->eta_ms = (uint64_t)((double)(st.bytes + w->flying_bytes) * 8000 /

@@ -127,7 +127,7 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 	struct federation_batch *b = *p;
 	struct federation_site *s = &f->site[b->to];
 	struct federation_order o = { b->from, b->to, b->class, 0, 0, keys, 0 };
-	uint64_t oldest_ns = UINT64_MAX, ttl_ns = f->ttl_ns[b->from][b->to];
+	uint64_t oldest_ns = UINT64_MAX, ttl_ns = f->ttl_ns[b->from][b->to], age_ns, waited_ns;
 
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct wanted_object *x = &b->objects[i];
@@ -157,6 +157,13 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 	}
 	if (ttl_ns > 0)
 		o.ttl_ns = f->now_ns - oldest_ns < ttl_ns ? ttl_ns - (f->now_ns - oldest_ns) : 1;
+	age_ns = f->ttl_by_age[b->from][b->to] ? f->site[b->from].eviction_age_ns : 0;
+	if (age_ns > 0) {
+		/* some are older than most get, and still there */
+		waited_ns = f->now_ns - oldest_ns < age_ns ? f->now_ns - oldest_ns : age_ns;
+		age_ns = age_ns - waited_ns > age_ns / 4 ? age_ns - waited_ns : age_ns / 4;
+		o.ttl_ns = o.ttl_ns == 0 || age_ns < o.ttl_ns ? age_ns : o.ttl_ns;
+	}
 	b->order = f->ops->submit(f->ctx, &o);
 	if (b->order != 0)
 		return;
@@ -338,8 +345,11 @@ static bool is_late(const struct federation *f, const struct wanted_object *o, u
 	return ttl_ns > 0 && f->now_ns - o->since_ns >= ttl_ns;
 }
 
-/* Take the next objects of a destination and split them by what a batch has in common. */
-static void dispatch_to(struct federation *f, uint16_t to)
+/*
+ * Take the next objects of a destination and split them by what a batch has in common. false: there
+ * are none to take.
+ */
+static bool dispatch_to(struct federation *f, uint16_t to)
 {
 	struct wanted_object o[FEDERATION_BATCH], group[FEDERATION_BATCH];
 	struct federation_site *s = &f->site[to];
@@ -371,12 +381,12 @@ static void dispatch_to(struct federation *f, uint16_t to)
 			again(f, &group[i], to, first.class);
 		wait_for(f, to);
 	}
+	return n > 0;
 }
 
 void federation_dispatch(struct federation *f)
 {
 	struct federation_batch **p = &f->batches;
-	struct wanted_stats st;
 
 	while (*p != NULL) {
 		struct federation_batch *b = *p;
@@ -391,10 +401,8 @@ void federation_dispatch(struct federation *f)
 
 		if (!s->used || !s->open || f->now_ns < s->pause_until_ns)
 			continue;
-		wanted_stats_get(planner_wanted(f->planner, to), &st);
-		while (st.objects > 0 && s->batches < s->window && f->now_ns >= s->pause_until_ns) {
-			dispatch_to(f, to);
-			wanted_stats_get(planner_wanted(f->planner, to), &st);
-		}
+		while (s->batches < s->window && f->now_ns >= s->pause_until_ns &&
+			dispatch_to(f, to))
+			continue;
 	}
 }

@@ -64,8 +64,11 @@ static int on_event(void *ctx, const struct log_record *r)
 {
 	struct federation_site *s = ctx;
 	struct log_record mine = translated(s, r);
+	int rc = planner_event(s->f->planner, slot_of(s), &mine, s->f->now_ns, s->f->now_s);
 
-	return planner_event(s->f->planner, slot_of(s), &mine, s->f->now_ns, s->f->now_s);
+	if (rc > 0 && r->op == LOG_REMOVED)
+		turnover_removed(&s->turnover);
+	return rc;
 }
 
 static int on_load(void *ctx, const struct log_record *r)
@@ -144,9 +147,12 @@ int federation_policy_set(struct federation *f, uint16_t from, uint16_t to,
 {
 	int rc = planner_policy_set(f->planner, from, to, policy);
 
-	if (rc == 0)
-		f->ttl_ns[from][to] = ttl_ns;
-	return rc;
+	if (rc < 0)
+		return rc;
+	f->ttl_ns[from][to] = ttl_ns;
+	f->ttl_by_age[from][to] = policy->ttl_by_age;
+	f->pause_below_ns[from][to] = policy->allow ? policy->pause_below_ns : 0;
+	return 0;
 }
 
 void federation_open(struct federation *f, uint16_t slot, const uint16_t *tenants, uint32_t n,
@@ -278,6 +284,17 @@ bool federation_asked(struct federation *f, uint16_t slot, struct digest128 d, u
 	return true;
 }
 
+/* Whether what comes to a site in bulk would only push out what is of use. */
+static bool evicts_early(const struct federation *f, uint16_t to)
+{
+	uint64_t least_ns = 0;
+
+	for (uint16_t from = 0; from < INDEX_SITES; from++)
+		if (f->pause_below_ns[from][to] > least_ns)
+			least_ns = f->pause_below_ns[from][to];
+	return f->site[to].eviction_age_ns != 0 && f->site[to].eviction_age_ns < least_ns;
+}
+
 /* Goodput towards a site, smoothed over about ten seconds of work. */
 static void measure(struct federation_site *s, uint64_t now_ns)
 {
@@ -286,6 +303,8 @@ static void measure(struct federation_site *s, uint64_t now_ns)
 
 	if (s->rate_ns != 0 && ns < SECOND)
 		return;
+	turnover_look(&s->turnover, now_ns);
+	s->eviction_age_ns = turnover_age_ns(&s->turnover, s->reader.replica.sums->total.count);
 	bps = s->rate_ns != 0 && ns > 0 ? (uint64_t)((double)bytes * 8e9 / (double)ns) : 0;
 	if (s->flow.rate_bps == 0)
 		s->flow.rate_bps = bps;
@@ -306,6 +325,8 @@ void federation_tick(struct federation *f, uint64_t now_ns, uint64_t now_s)
 			continue;
 		measure(s, now_ns);
 		s->flow.paused = now_ns < s->pause_until_ns;
+		s->flow.bulk_held = evicts_early(f, i);
+		wanted_hold(planner_wanted(f->planner, i), WANTED_BULK, s->flow.bulk_held);
 		if (now_ns > SET_NS)
 			(void)wanted_expire(planner_wanted(f->planner, i), now_ns - SET_NS);
 	}

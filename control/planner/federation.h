@@ -3,6 +3,7 @@
 
 #include "control/log/reader.h"
 #include "control/planner/planner.h"
+#include "control/planner/turnover.h"
 
 /*
  * The inter-dc master's knowledge and decisions, without I/O: a reader of each site's log feeds the
@@ -18,6 +19,9 @@
  * a site that comes back empty or full is approached slowly. Snapshots are loaded by at most
  * FEDERATION_LOADS readers at a time. An object that failed FEDERATION_POISON times, for reasons
  * that are its own or nobody's, is left alone (quarantine) until somebody asks for it.
+ *
+ * Bulk pauses towards a site that evicts what is younger than a policy says (turnover.h): what came
+ * would only push out what is of use. Of several policies towards a site the strictest counts.
  *
  * Sites are slots 0 .. INDEX_SITES - 1; the owner knows their names. Times are arguments. One
  * thread.
@@ -85,6 +89,7 @@ struct federation_flow {
 	uint64_t brought, brought_bytes, here, declined, gone, failed, expired, quarantined;
 	uint64_t rate_bps; /* of the last minute or so */
 	bool paused;       /* after trouble */
+	bool bulk_held;    /* it evicts too early */
 };
 
 struct federation;
@@ -102,6 +107,8 @@ struct federation_site {
 	uint32_t batches, window;
 	uint64_t pause_until_ns, pause_ns;
 	uint64_t rate_bytes, rate_ns;
+	struct turnover turnover;
+	uint64_t eviction_age_ns; /* about how old objects get there; 0: old, or not known */
 	struct federation_flow flow;
 };
 
@@ -113,7 +120,8 @@ struct federation {
 	struct planner *planner;
 	struct memory *failures[INDEX_SITES], *asked[INDEX_SITES];
 	struct federation_site site[INDEX_SITES];
-	uint64_t ttl_ns[INDEX_SITES][INDEX_SITES];
+	uint64_t ttl_ns[INDEX_SITES][INDEX_SITES], pause_below_ns[INDEX_SITES][INDEX_SITES];
+	bool ttl_by_age[INDEX_SITES][INDEX_SITES];
 	uint64_t compare_every_ns, seed;
 	uint64_t now_ns, now_s; /* of the call going on */
 	uint64_t next_batch;

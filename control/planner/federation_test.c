@@ -226,12 +226,18 @@ static void what_we_brought_is_not_shipped_on(void **state)
 	struct world *w = *state;
 
 	assert_int_equal(federation_policy_set(w->f, B, A, &back, 0), 0);
+	assert_int_equal(federation_site_add(w->f, 2), 0);
+	assert_int_equal(federation_policy_set(w->f, B, 2, &back, 0), 0);
 	happens(w, A, 1, LOG_STORED);
 	tick(w, 1);
 	expanded(w, true);
 	offered(w, FEDERATION_BRING);
 	happens(w, B, 1, LOG_STORED);
 	ended(w, FEDERATION_DONE);
+	happens(w, B, 7, LOG_STORED);
+	assert_true(wanted_has(planner_wanted(w->f->planner, 2), digest(7)));
+	assert_false(wanted_has(planner_wanted(w->f->planner, 2), digest(1)));
+	happens(w, B, 7, LOG_REMOVED);
 	happens(w, A, 1, LOG_REMOVED);
 	tick(w, 1);
 	happens(w, B, 1, LOG_REMOVED);
@@ -474,6 +480,73 @@ static void requests_that_miss_bring_it_where_a_policy_waits_for_them(void **sta
 	assert_false(federation_asked(w->f, B, digest(2), 5, false, w->now_ns, NOW_S));
 }
 
+/* A second in which as many objects go from a site as come to it. */
+static void churn(struct world *w, uint16_t site, uint32_t first, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		happens(w, site, first + i, LOG_STORED);
+		happens(w, site, first + i, LOG_REMOVED);
+	}
+	tick(w, 1);
+}
+
+static void bulk_waits_while_the_destination_evicts_early(void **state)
+{
+	struct planner_policy p = { .allow = true,
+		.class = WANTED_BULK,
+		.pause_below_ns = 20 * SECOND };
+	struct world *w = *state;
+
+	assert_int_equal(federation_policy_set(w->f, A, B, &p, 0), 0);
+	for (uint32_t n = 0; n < 40; n++)
+		happens(w, B, 1000 + n, LOG_STORED);
+	for (int i = 0; i < 10; i++)
+		churn(w, B, 2000, 8); /* 40 objects, 8 a second: 5 s */
+	assert_in_range(w->f->site[B].eviction_age_ns / SECOND, 4, 6);
+	assert_true(w->f->site[B].flow.bulk_held);
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->expands, 0);
+	assert_int_equal(wanted(w), 1);
+	/* what is not bulk goes on */
+	assert_true(federation_asked(w->f, B, digest(1), 5, true, w->now_ns, NOW_S));
+	tick(w, 1);
+	assert_int_equal(w->expands, 1);
+	happens(w, A, 2, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->expands, 1);
+	expanded(w, true);
+	offered(w, FEDERATION_BRING);
+	ended(w, FEDERATION_DONE);
+	assert_int_equal(w->expands, 1);
+	/* and so does bulk when it evicts less */
+	for (int i = 0; i < 200; i++)
+		tick(w, 1);
+	assert_false(w->f->site[B].flow.bulk_held);
+	assert_true(w->expands > 1);
+	assert_true(digest_equal(w->d[0], digest(2)));
+}
+
+static void orders_end_when_the_source_will_have_evicted_them(void **state)
+{
+	struct planner_policy none = { .allow = false };
+	struct planner_policy p = { .allow = true, .class = WANTED_NORMAL, .ttl_by_age = true };
+	struct world *w = *state;
+
+	assert_int_equal(federation_policy_set(w->f, A, B, &none, 0), 0);
+	for (uint32_t n = 0; n < 40; n++)
+		happens(w, A, 1000 + n, LOG_STORED);
+	for (int i = 0; i < 10; i++)
+		churn(w, A, 2000, 4); /* 40 objects, 4 a second: 10 s */
+	assert_int_equal(federation_policy_set(w->f, A, B, &p, 3600 * SECOND), 0);
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	expanded(w, true);
+	offered(w, FEDERATION_BRING);
+	assert_int_equal(w->orders, 1);
+	assert_in_range(w->order.ttl_ns / SECOND, 8, 11);
+}
+
 static void a_site_that_is_no_more_holds_nothing(void **state)
 {
 	struct world *w = *state;
@@ -504,6 +577,8 @@ int main(void)
 		TEST(history_is_planned_by_a_backfill_alone),
 		TEST(few_load_their_snapshot_at_once),
 		TEST(requests_that_miss_bring_it_where_a_policy_waits_for_them),
+		TEST(bulk_waits_while_the_destination_evicts_early),
+		TEST(orders_end_when_the_source_will_have_evicted_them),
 		TEST(a_site_that_is_no_more_holds_nothing),
 	};
 

@@ -27,6 +27,9 @@ struct planner_policy {
 	uint32_t least_bytes; /* objects of unknown size pass */
 	uint32_t most_bytes;  /* 0: any */
 	uint64_t tenants;     /* bit per tenant id below 64; 0: all */
+	/* Bulk waits while the destination evicts what is younger; 0: never. The federation's. */
+	uint64_t pause_below_ns;
+	bool ttl_by_age; /* orders end when the source will have evicted what they bring */
 };
 
 struct planner_config {

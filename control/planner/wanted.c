@@ -32,6 +32,7 @@ struct wanted {
 	struct object **by_digest, *unused; /* freed objects, for the next */
 	struct set **by_id;
 	struct objects queue[WANTED_CLASSES];
+	bool held[WANTED_CLASSES];
 	TAILQ_HEAD(, set) sets;
 	struct wanted_stats stats;
 };
@@ -340,7 +341,7 @@ size_t wanted_take(struct wanted *w, struct wanted_object *out, size_t max)
 	for (int i = 0; i < WANTED_CLASSES; i++) {
 		struct object *x;
 
-		while (n < max && (x = TAILQ_FIRST(&w->queue[i])) != NULL) {
+		while (n < max && !w->held[i] && (x = TAILQ_FIRST(&w->queue[i])) != NULL) {
 			if (x->set != NULL) {
 				if (n > 0 && x->set->wanted > max - n)
 					goto out;
@@ -354,6 +355,11 @@ size_t wanted_take(struct wanted *w, struct wanted_object *out, size_t max)
 out:
 	qsort(out, n, sizeof(*out), by_position);
 	return n;
+}
+
+void wanted_hold(struct wanted *w, uint8_t class, bool hold)
+{
+	w->held[class] = hold;
 }
 
 void wanted_sweep(struct wanted *w, uint32_t first, uint32_t last,

@@ -70,6 +70,8 @@ void wanted_from(struct wanted *w, struct digest128 d, uint16_t from);
  * wanted any more: wanted_add() them again if they fail. Returns how many.
  */
 size_t wanted_take(struct wanted *w, struct wanted_object *out, size_t max);
+/** Whether wanted_take() leaves a class alone. */
+void wanted_hold(struct wanted *w, uint8_t class, bool hold);
 
 enum wanted_verdict { WANTED_KEEP, WANTED_HERE, WANTED_GONE };
 /** Judge every object of anti-entropy buckets first .. last; fn may change its `from`. */
