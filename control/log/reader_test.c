@@ -312,6 +312,7 @@ static void failed_snapshot_changes_nothing(void **state)
 {
 	static struct world w;
 	struct log_record r = { .digest = key(5), .op = LOG_STORED };
+	struct log_record other = { .digest = key(6), .op = LOG_STORED };
 	struct sum good = { 0 }, bad = { 1, 1, 1 };
 	struct replica *p = &w.reader.replica;
 
@@ -331,6 +332,14 @@ static void failed_snapshot_changes_nothing(void **state)
 	assert_int_equal(replica_snapshot_end(p, &bad), -EBADMSG);
 	assert_true(w.live[5]);
 	assert_int_equal(p->state, REPLICA_STALE);
+
+	/* One that is cut off by the next leaves nothing to it. */
+	replica_snapshot_begin(p, 3, 0);
+	assert_int_equal(replica_snapshot_buckets(p, 0, DIGEST_BUCKETS - 1, &other, 1), 0);
+	replica_snapshot_begin(p, 4, 0);
+	assert_int_equal(replica_snapshot_buckets(p, 0, DIGEST_BUCKETS - 1, &r, 1), 0);
+	assert_int_equal(replica_snapshot_end(p, &good), 0);
+	assert_true(w.live[5] && !w.live[6]);
 
 	/* An incomplete one, too, and one out of order. */
 	memset(&good, 0, sizeof(good));
@@ -417,6 +426,79 @@ static void a_stream_that_goes_on_is_not_yet_complete(void **state)
 	reader_fini(&w.reader);
 }
 
+static void an_event_of_a_bucket_to_come_is_left_to_it(void **state)
+{
+	static struct world w;
+	/* in buckets 0 and 64,935 */
+	struct log_record r[2] = { { .digest = key(0), .op = LOG_STORED },
+		{ .digest = key(321), .op = LOG_STORED } };
+	struct replica *p = &w.reader.replica;
+	struct sum sum = { 0 };
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	assert_int_equal(digest_bucket(r[1].digest), 64935);
+	assert_int_equal(reader_init(&w.reader, &sink, &w, 1, 1), 0);
+	replica_snapshot_begin(p, 1, 0);
+	assert_int_equal(replica_snapshot_buckets(p, 0, 1000, NULL, 0), 0);
+	assert_int_equal(replica_events(p, 1, 1, r, 2), 0);
+	assert_true(w.loading[0]);
+	assert_false(w.loading[321]);
+	assert_int_equal(replica_snapshot_buckets(p, 2, DIGEST_BUCKETS - 1, &r[1], 1), 0);
+	sum_add(&sum, r[0].digest);
+	sum_add(&sum, r[1].digest);
+	assert_int_equal(replica_snapshot_end(p, &sum), 0);
+	assert_true(w.live[0] && w.live[321]);
+	reader_fini(&w.reader);
+}
+
+static void nothing_here(void *ctx, uint32_t bucket, void (*fn)(void *, const struct log_record *),
+	void *fn_ctx)
+{
+	uint32_t *last = ctx;
+
+	(void)fn;
+	(void)fn_ctx;
+	*last = bucket;
+}
+
+/* So a bucket's state is that of the event sent last. */
+static void events_that_wait_leave_before_the_next_bucket(void **state)
+{
+	struct log_config cfg = { .epoch = 9, .keep_ns = UINT64_MAX, .max_bytes = 1 << 20 };
+	struct log_record r = { .digest = key(1), .op = LOG_STORED };
+	struct log_frame resume = { .type = LOG_FRAME_RESUME }, got;
+	struct sums *sums = sums_create();
+	uint8_t buf[LOG_FRAME_HEADER_BYTES];
+	uint32_t last = 0;
+	struct feed_source source = { log_create(&cfg), sums, nothing_here, &last };
+	struct gate gate;
+	struct feed feed;
+	const uint8_t *frame;
+	size_t len;
+
+	(void)state;
+	gate_init(&gate, 1, 1, 1);
+	feed_init(&feed, &source, &gate);
+	log_frame_header_encode(buf, &resume);
+	assert_int_equal(feed_input(&feed, buf, sizeof(buf)), 0);
+	assert_int_equal(feed_pull(&feed, 1, &frame, &len), 1);
+	assert_int_equal(log_frame_decode(frame, len, &got), 0);
+	assert_int_equal(got.type, LOG_FRAME_SNAPSHOT);
+	assert_int_equal(log_append(source.log, &r, 1), 1);
+	assert_int_equal(feed_pull(&feed, 1, &frame, &len), 1);
+	assert_int_equal(log_frame_decode(frame, len, &got), 0);
+	assert_int_equal(got.type, LOG_FRAME_EVENTS);
+	assert_int_equal(feed_pull(&feed, 1, &frame, &len), 1);
+	assert_int_equal(log_frame_decode(frame, len, &got), 0);
+	assert_int_equal(got.type, LOG_FRAME_BUCKETS);
+	assert_int_equal(got.seq, 1);
+	assert_int_equal(got.bucket, last);
+	feed_fini(&feed);
+	log_destroy(source.log);
+	sums_destroy(sums);
+}
+
 static void a_stream_heard_of_since_the_clock_was_read_is_not_silent(void **state)
 {
 	static struct world w;
@@ -459,6 +541,8 @@ int main(void)
 		cmocka_unit_test(failed_snapshot_changes_nothing),
 		cmocka_unit_test(hole_and_duplicate_are_told_apart),
 		cmocka_unit_test(a_stream_that_goes_on_is_not_yet_complete),
+		cmocka_unit_test(an_event_of_a_bucket_to_come_is_left_to_it),
+		cmocka_unit_test(events_that_wait_leave_before_the_next_bucket),
 		cmocka_unit_test(a_stream_heard_of_since_the_clock_was_read_is_not_silent),
 		cmocka_unit_test(frame_of_wrong_length_or_unknown_type_is_refused),
 	};

@@ -3,16 +3,22 @@
 
 /*
  * The control plane in virtual time, by seed: three sites with a cache, a source that loses events
- * and lists now and then, a site master and its log; links with delay that are cut; an inter-dc
- * master with the real federation and the real order book. Anything crashes, links part, the wall
- * clock jumps. Then everything is left alone, and
+ * and lists now and then, a site master and its log; links with delay that are cut or carry nothing
+ * for a while; an inter-dc master with the real federation and the real order book. Anything
+ * crashes, links part, the wall clock jumps, the master's disk is full. Then everything is left
+ * alone, and
  *
  *   - the inter-dc master's view is the truth, for every object and site;
  *   - while it ran, no view that said it was complete as of t had an object that its site master
  *     knew to be gone before t (no YES after a confirmed eviction);
  *   - no object was on its way to a site by two shipments at once, and no shipment was delivered
  *     twice;
- *   - nothing was taken by a site that had lost it lately, unless somebody asked.
+ *   - nothing was taken by a site that had lost it lately, unless somebody asked;
+ *   - a view without a connection was not called live, and what was brought was known as that;
+ *   - an object that never arrives was not tried for ever;
+ *   - no more than FEDERATION_LOADS snapshots were on their way at once;
+ *   - while the master's disk is full no edge is told anything;
+ *   - a connection that carries nothing was given up in time.
  *
  *   CONTROL_SIM_SEEDS=1000 CONTROL_SIM_FIRST=1 build/test/tests/unit/control_sim_test
  */
@@ -40,6 +46,23 @@ static bool on_offer(void *ctx, uint16_t to, uint64_t batch, const struct digest
 
 static const char *const names[SITES] = { "a", "b", "c" };
 
+static int number_of(const uint8_t *key, size_t len)
+{
+	char text[16] = "";
+
+	memcpy(text, key, len < 15 ? len : 15);
+	return atoi(text + 1);
+}
+
+static void check_ordered(struct world *w, uint16_t to, int n)
+{
+	if (n != POISON || to != SITES - 1)
+		return;
+	w->poisoned++;
+	CHECK(w, w->poisoned <= FEDERATION_POISON, "what never arrives was ordered %llu times",
+		(unsigned long long)w->poisoned);
+}
+
 static uint64_t on_submit(void *ctx, const struct federation_order *what)
 {
 	struct orderbook_key list[FEDERATION_BATCH];
@@ -52,9 +75,11 @@ static uint64_t on_submit(void *ctx, const struct federation_order *what)
 	struct order *o;
 	char err[200];
 
-	for (size_t i = 0; i < what->count; i++)
+	for (size_t i = 0; i < what->count; i++) {
 		list[i] = (struct orderbook_key){ what->keys[i].key, what->keys[i].tenant,
 			what->keys[i].key_len, what->keys[i].tenant_len };
+		check_ordered(w, what->to, number_of(what->keys[i].key, what->keys[i].key_len));
+	}
 	o = orderbook_submit(w->book, &spec, w->now_ns / MS, err, sizeof(err));
 	CHECK(w, o != NULL, "order refused: %s", err);
 	w->orders++;
@@ -74,7 +99,8 @@ static const char *site_edge(void *ctx, const char *name)
 
 static bool on_can_ship(void *ctx, uint16_t from, uint16_t to)
 {
-	return site_edge(ctx, names[from]) != NULL && site_edge(ctx, names[to]) != NULL;
+	return !is_full(ctx) && site_edge(ctx, names[from]) != NULL &&
+		site_edge(ctx, names[to]) != NULL;
 }
 
 static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship };
@@ -100,6 +126,7 @@ static void master_start(struct world *w)
 			if (i != k)
 				assert_int_equal(federation_policy_set(w->f, i, k, &p, 0), 0);
 	w->master_up = true;
+	w->poisoned = 0; /* what failed before is not known any more */
 }
 
 static void master_stop(struct world *w)
@@ -117,10 +144,7 @@ static void master_stop(struct world *w)
 
 static int key_number(const struct order_object *o)
 {
-	char text[16] = "";
-
-	memcpy(text, o->name + o->tenant_len, o->key_len < 15 ? o->key_len : 15);
-	return atoi(text + 1);
+	return number_of(o->name + o->tenant_len, o->key_len);
 }
 
 static uint16_t site_number(const char *name)
@@ -168,7 +192,9 @@ static void deliver(struct world *w, struct shipment_event *e)
 			continue;
 		CHECK(w, w->on_its_way[e->to][n] == 1, "object %d is delivered twice", n);
 		w->on_its_way[e->to][n] = 0;
-		if (!w->site[from].has[n])
+		if (n == POISON && e->to == SITES - 1)
+			status = STRAIT_STATUS_DIGEST;
+		else if (!w->site[from].has[n])
 			status = STRAIT_STATUS_NOT_FOUND;
 		else if (w->site[e->to].has[n])
 			status = STRAIT_STATUS_EXISTS;
@@ -201,6 +227,9 @@ static void orders_run(struct world *w)
 	if (!w->master_up)
 		return;
 	orderbook_tick(w->book, w->now_ns / MS);
+	/* what cannot be written is told to nobody, and nothing more is planned */
+	if (is_full(w))
+		return;
 	orderbook_plan(w->book, &sites, w->now_ns / MS);
 	for (o = orderbook_dirty(w->book); o != NULL; o = TAILQ_NEXT(o, dirty_entry)) {
 		uint64_t lengths[FEDERATION_BATCH];
@@ -252,8 +281,11 @@ static void answer_offer(struct world *w, struct site *s, const struct frame *f)
 			"what was evicted is taken again");
 	}
 	for (uint32_t i = 0; i < f->n; i++)
-		if (verdicts[i] == OFFER_BRING)
+		if (verdicts[i] == OFFER_BRING) {
 			s->evicted_at_s[object_of(d[i])] = 0;
+			CHECK(w, recall_was_brought(s->recall, d[i], now_s),
+				"what comes will not be known as brought");
+		}
 	(void)pipe_push(w, s, &s->up_pipe,
 		(struct frame){ .kind = OFFERED, .batch = f->batch, .n = f->n }, verdicts, f->n);
 }
@@ -287,7 +319,7 @@ static void receive_at_site(struct world *w, int i)
 	struct site *s = &w->site[i];
 	struct frame f;
 
-	while (s->open && pop(w, &s->down_pipe, &f)) {
+	while (s->open && !is_stalled(w, s) && pop(w, &s->down_pipe, &f)) {
 		int rc = 0;
 
 		if (f.kind == LOG)
@@ -306,7 +338,7 @@ static void receive_at_master(struct world *w, int i)
 	struct site *s = &w->site[i];
 	struct frame f;
 
-	while (s->open && pop(w, &s->up_pipe, &f)) {
+	while (s->open && !is_stalled(w, s) && pop(w, &s->up_pipe, &f)) {
 		int rc;
 
 		if (f.kind == LOG)
@@ -344,6 +376,17 @@ static void send_both(struct world *w, int i)
 	}
 	if (rc == -ESTALE || (s->open && reader_is_silent(&w->f->site[i].reader, w->now_ns)))
 		disconnect(w, i);
+	CHECK(w, !s->open || !is_stalled(w, s) || w->now_ns - s->stalled_ns < SILENT_MS * MS,
+		"the connection of %s has carried nothing for long", names[i]);
+}
+
+static void check_loads(struct world *w)
+{
+	int n = 0;
+
+	for (int i = 0; i < SITES && w->master_up; i++)
+		n += w->f->site[i].loading;
+	CHECK(w, n <= FEDERATION_LOADS, "%d snapshots are loaded at once", n);
 }
 
 /* Complete as of t, and still there what was known to be gone before t. */
@@ -353,6 +396,9 @@ static void check_view(struct world *w, int i)
 	struct site *s = &w->site[i];
 
 	if (r->replica.state != REPLICA_LIVE || !s->open)
+		return;
+	/* what was called complete arrives late after a stall, and what follows it a delay later */
+	if (s->stalled_until_ns != 0 && w->now_ns < s->stalled_until_ns + 3 * s->delay_ns)
 		return;
 	for (int n = 0; n < OBJECTS; n++) {
 		uint64_t v = index_value(planner_index(w->f->planner), digest[n]);
@@ -365,6 +411,13 @@ static void check_view(struct world *w, int i)
 			"site %s: object %d is gone for %llu ms and still YES", names[i], n,
 			(unsigned long long)((w->now_ns - s->gone_ns[n]) / MS));
 	}
+}
+
+static void ask_for(struct world *w, int i, int n)
+{
+	(void)federation_asked(w->f, (uint16_t)i, digest[n], 0, true, w->now_ns, unix_s(w));
+	if (n == POISON && i == SITES - 1)
+		w->poisoned = 0;
 }
 
 static void trouble(struct world *w)
@@ -392,13 +445,22 @@ static void trouble(struct world *w)
 		s->parted_until_ns = w->now_ns + rnd(w) % (12000 * MS);
 		w->cuts++;
 	}
+	if (chance(w, 600) && s->open && !is_stalled(w, s)) {
+		s->stalled_ns = w->now_ns;
+		s->stalled_until_ns = w->now_ns + rnd(w) % (20000 * MS);
+		w->stalls++;
+	}
+	if (chance(w, 700)) {
+		w->full_until_ns = w->now_ns + rnd(w) % (4000 * MS);
+		w->full++;
+	}
 	if (chance(w, 300))
 		s->edge_down_until_ms = (unsigned int)((w->now_ns - BEGIN_NS) / MS + rnd(w) % 4000);
 	if (chance(w, 500))
 		w->clock_jump_s = (int64_t)(rnd(w) % 600) - 300;
 	if (chance(w, 200)) /* a source restarts empty, without a word */
-		for (int n = 0; n < OBJECTS; n++)
-			s->has[n] = s->has[n] && n % 3 != 0;
+		for (int n = 0; n < OBJECTS; n += 3)
+			s->has[n] = false;
 	for (int k = 0; k < 3; k++) {
 		int n = (int)(rnd(w) % OBJECTS);
 
@@ -408,9 +470,10 @@ static void trouble(struct world *w)
 		else
 			cache_put(w, i, n);
 	}
+	if (chance(w, 100))
+		cache_put(w, 0, POISON);
 	if (chance(w, 20) && w->master_up)
-		(void)federation_asked(w->f, (uint16_t)i, digest[rnd(w) % OBJECTS], 0, true,
-			w->now_ns, unix_s(w));
+		ask_for(w, i, (int)(rnd(w) % OBJECTS));
 	if (chance(w, 500) && w->master_up)
 		(void)federation_backfill(w->f, (uint16_t)i);
 }
@@ -444,7 +507,12 @@ static void step(struct world *w)
 			send_both(w, i);
 		if (s->open)
 			check_view(w, i);
+		CHECK(w,
+			s->open || !w->master_up ||
+				w->f->site[i].reader.replica.state != REPLICA_LIVE,
+			"the view of %s is live without a connection", names[i]);
 	}
+	check_loads(w);
 	if (w->master_up)
 		federation_tick(w->f, w->now_ns, unix_s(w));
 	orders_run(w);
@@ -473,7 +541,7 @@ static void check_truth(struct world *w)
 	CHECK(w, orderbook_count(w->book) == 0, "%zu orders never end", orderbook_count(w->book));
 }
 
-static void run_seed(uint64_t seed, uint64_t totals[4])
+static void run_seed(uint64_t seed, uint64_t totals[6])
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -501,6 +569,8 @@ static void run_seed(uint64_t seed, uint64_t totals[4])
 	totals[1] += w->delivered;
 	totals[2] += w->crashes + w->cuts;
 	totals[3] += w->declined;
+	totals[4] += w->stalls;
+	totals[5] += w->full;
 	master_stop(w);
 	for (int i = 0; i < SITES; i++) {
 		sitemaster_stop(w, i);
@@ -520,7 +590,7 @@ static uint64_t number(const char *name, uint64_t def)
 static void the_view_converges_and_nothing_is_done_twice(void **state)
 {
 	uint64_t first = number("CONTROL_SIM_FIRST", 1), n = number("CONTROL_SIM_SEEDS", SEEDS);
-	uint64_t totals[4] = { 0 };
+	uint64_t totals[6] = { 0 };
 
 	(void)state;
 	for (uint64_t seed = first; seed < first + n; seed++)
@@ -530,7 +600,8 @@ static void the_view_converges_and_nothing_is_done_twice(void **state)
 		(unsigned long long)n, (unsigned long long)totals[0], (unsigned long long)totals[1],
 		(unsigned long long)totals[2], (unsigned long long)totals[3]);
 	/* a world in which nothing happens proves nothing */
-	assert_true(totals[1] >= 40 * n && totals[2] >= 20 * n && totals[3] > 0);
+	assert_true(totals[1] >= 40 * n && totals[2] >= 20 * n && totals[3] > 0 && totals[4] >= n &&
+		totals[5] >= n);
 }
 
 int main(void)

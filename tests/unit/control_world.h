@@ -36,6 +36,8 @@ enum {
 	SEEDS = 24,
 	FRAMES_MAX = 4096,
 	SHIPMENTS_MAX = 512,
+	POISON = 0,        /* at the last site this object never arrives */
+	SILENT_MS = 11000, /* a connection without a word for so long is closed */
 };
 #define MS       UINT64_C(1000000)
 #define BEGIN_NS UINT64_C(1000000000000)
@@ -64,7 +66,6 @@ struct pipe {
 struct site {
 	/* truth */
 	bool has[OBJECTS];
-	bool ours[OBJECTS];
 	uint64_t used[OBJECTS];
 	/* the site master */
 	bool up;
@@ -79,7 +80,8 @@ struct site {
 	/* the connection */
 	bool open, parted;
 	uint64_t parted_until_ns;
-	struct pipe up_pipe, down_pipe; /* to the inter-dc master, from it */
+	uint64_t stalled_ns, stalled_until_ns; /* nothing gets through, nobody is told */
+	struct pipe up_pipe, down_pipe;        /* to the inter-dc master, from it */
 	uint64_t delay_ns;
 	uint64_t gone_ns[OBJECTS]; /* the store knew it to be gone since; 0: it has it or never */
 	unsigned int edge_down_until_ms;
@@ -102,6 +104,9 @@ struct world {
 	struct shipment_event flying[SHIPMENTS_MAX];
 	uint8_t on_its_way[SITES][OBJECTS];
 	uint64_t orders, delivered, crashes, cuts, lost, declined;
+	uint64_t full_until_ns; /* the master's disk */
+	uint64_t full, stalls;
+	uint64_t poisoned; /* orders of POISON since the master started or somebody asked */
 	bool busy;
 };
 
@@ -175,6 +180,16 @@ static bool pipe_push(struct world *w, struct site *s, struct pipe *p, struct fr
 	return true;
 }
 
+static bool is_stalled(const struct world *w, const struct site *s)
+{
+	return w->now_ns < s->stalled_until_ns;
+}
+
+static bool is_full(const struct world *w)
+{
+	return w->now_ns < w->full_until_ns;
+}
+
 static void disconnect(struct world *w, int i)
 {
 	struct site *s = &w->site[i];
@@ -195,10 +210,11 @@ static void connect_site(struct world *w, int i)
 	static const uint16_t tenants[] = { 0 };
 	struct site *s = &w->site[i];
 
-	if (s->open || !s->up || !w->master_up || s->parted ||
+	if (s->open || !s->up || !w->master_up || s->parted || is_stalled(w, s) ||
 		w->now_ns < reader_connect_ns(&w->f->site[i].reader))
 		return;
 	s->open = true;
+	s->stalled_until_ns = 0;
 	feed_init(&s->feed, &s->source, &s->gate);
 	federation_open(w->f, (uint16_t)i, tenants, 1, w->now_ns);
 }
