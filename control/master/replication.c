@@ -578,7 +578,7 @@ static int on_expanded(struct client *c, const Strait__SiteExpanded *msg)
 		if (o->key.len > STRAIT_KEY_BYTES_MAX || o->tenant.len > STRAIT_TENANT_BYTES_MAX)
 			return -EBADMSG;
 		keys[i] = (struct federation_key){ o->key.data, o->tenant.data, o->key.len,
-			o->tenant.len };
+			o->tenant.len, o->has_length ? o->length : 0 };
 	}
 	return federation_expanded(c->master->replication->f, c->slot, msg->batch, keys,
 		msg->n_objects, clock_now_ns(), now_s());

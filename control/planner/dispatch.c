@@ -19,6 +19,7 @@ struct federation_batch {
 	uint8_t verdicts[FEDERATION_BATCH];
 	struct federation_key keys[FEDERATION_BATCH]; /* into names */
 	uint8_t *names;
+	bool unfit[FEDERATION_BATCH]; /* its size came with its key, and does not suit the policy */
 	uint16_t members[FEDERATION_BATCH]; /* the order's object i is objects[members[i]] */
 	uint32_t ordered;
 };
@@ -132,7 +133,7 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct wanted_object *x = &b->objects[i];
 
-		if (b->verdicts[i] == FEDERATION_BRING && b->keys[i].key_len > 0) {
+		if (b->verdicts[i] == FEDERATION_BRING && b->keys[i].key_len > 0 && !b->unfit[i]) {
 			keys[o.count] = b->keys[i];
 			b->members[o.count++] = (uint16_t)i;
 			o.bytes += x->size;
@@ -146,7 +147,7 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 		} else if (b->verdicts[i] == FEDERATION_EVICTED) {
 			(void)memory_mark(planner_evicted(f->planner, b->to), x->digest, f->now_s);
 			s->flow.declined++;
-		} else {
+		} else if (!b->unfit[i]) {
 			s->flow.gone++;
 		}
 	}
@@ -201,6 +202,22 @@ static int keys_take(struct federation_batch *b, const struct federation_key *ke
 	return 0;
 }
 
+/* Of objects whose size no event told: Mooncake's. */
+static void sizes_take(struct federation *f, struct federation_batch *b)
+{
+	for (uint32_t i = 0; i < b->n; i++) {
+		struct wanted_object *x = &b->objects[i];
+		uint64_t size = b->keys[i].size;
+
+		if (b->keys[i].key_len == 0 || x->size != LOG_SIZE_UNKNOWN || size == 0 ||
+			size > LOG_SIZE_MAX)
+			continue;
+		x->size = (uint32_t)size;
+		f->site[b->to].flow.flying_bytes += size;
+		b->unfit[i] = !planner_fits(f->planner, b->from, b->to, size);
+	}
+}
+
 int federation_expanded(struct federation *f, uint16_t slot, uint64_t batch,
 	const struct federation_key *keys, size_t n, uint64_t now_ns, uint64_t now_s)
 {
@@ -216,6 +233,7 @@ int federation_expanded(struct federation *f, uint16_t slot, uint64_t batch,
 		batch_abandon(f, p);
 		return 0;
 	}
+	sizes_take(f, b);
 	b->expanded = true;
 	if (b->offered)
 		batch_submit(f, p);

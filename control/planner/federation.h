@@ -42,6 +42,7 @@ enum {
 struct federation_key {
 	const uint8_t *key, *tenant;
 	size_t key_len, tenant_len;
+	uint64_t size; /* 0: not told */
 };
 
 struct federation_order {
@@ -152,7 +153,10 @@ int federation_input(struct federation *f, uint16_t slot, const uint8_t *buf, si
 bool federation_pull(struct federation *f, uint16_t slot, uint64_t now_ns,
 	uint8_t buf[static LOG_FRAME_HEADER_BYTES]);
 
-/** n keys in the order of the digests, key_len 0: not there any more. -EPROTO: no such question. */
+/**
+ * n keys in the order of the digests, key_len 0: not there any more. A size that is told only now
+ * counts for the policy. -EPROTO: no such question.
+ */
 int federation_expanded(struct federation *f, uint16_t slot, uint64_t batch,
 	const struct federation_key *keys, size_t n, uint64_t now_ns, uint64_t now_s);
 int federation_offered(struct federation *f, uint16_t slot, uint64_t batch, const uint8_t *verdicts,

@@ -127,7 +127,7 @@ static void expanded(struct world *w, bool there)
 	struct federation_key k[FEDERATION_BATCH];
 
 	for (size_t i = 0; i < w->n; i++)
-		k[i] = (struct federation_key){ (const uint8_t *)"key", NULL, there ? 3 : 0, 0 };
+		k[i] = (struct federation_key){ (const uint8_t *)"key", NULL, there ? 3 : 0, 0, 0 };
 	assert_int_equal(federation_expanded(w->f, A, w->expand, k, w->n, w->now_ns, NOW_S), 0);
 }
 
@@ -218,6 +218,37 @@ static void what_appears_is_asked_of_both_ends_and_ordered(void **state)
 	assert_int_equal(w->f->site[B].flow.brought, 1);
 	tick(w, 10);
 	assert_int_equal(w->expands, 1);
+}
+
+static void size_that_is_told_with_the_key_counts_for_the_policy(void **state)
+{
+	struct planner_policy p = { .allow = true, .class = WANTED_NORMAL, .least_bytes = 600 };
+	struct federation_key k[2] = { { (const uint8_t *)"one", NULL, 3, 0, 500 },
+		{ (const uint8_t *)"two", NULL, 3, 0, 700 } };
+	struct log_frame f = { .type = LOG_FRAME_EVENTS };
+	struct world *w = *state;
+	struct planner_stats st;
+
+	assert_int_equal(federation_policy_set(w->f, A, B, &p, 0), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct log_record r = { .digest = digest(i), .op = LOG_STORED }; /* of no size */
+
+		f.seq = ++w->seq[A];
+		assert_int_equal(input(w, A, &f, &r, 1), 0);
+	}
+	tick(w, 1);
+	assert_int_equal(w->n, 2);
+	assert_int_equal(federation_expanded(w->f, A, w->expand, k, 2, w->now_ns, NOW_S), 0);
+	assert_int_equal(w->f->site[B].flow.flying_bytes, 1200);
+	offered(w, FEDERATION_BRING);
+	assert_int_equal(w->order.count, 1);
+	assert_int_equal(w->order.bytes, 700);
+	assert_int_equal(w->f->site[B].flow.flying_bytes, 700);
+	planner_stats_get(w->f->planner, &st);
+	assert_int_equal(st.filtered, 1);
+	assert_int_equal(w->f->site[B].flow.gone, 0);
+	ended(w, FEDERATION_DONE);
+	assert_int_equal(w->f->site[B].flow.flying_bytes, 0);
 }
 
 static void what_we_brought_is_not_shipped_on(void **state)
@@ -397,7 +428,7 @@ static void what_waited_too_long_is_dropped(void **state)
 
 static void answers_that_do_not_fit_are_refused(void **state)
 {
-	struct federation_key k = { (const uint8_t *)"key", NULL, 3, 0 };
+	struct federation_key k = { (const uint8_t *)"key", NULL, 3, 0, 0 };
 	struct world *w = *state;
 	uint8_t bad = 9, good = FEDERATION_BRING;
 
@@ -564,6 +595,7 @@ int main(void)
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(what_appears_is_asked_of_both_ends_and_ordered),
+		TEST(size_that_is_told_with_the_key_counts_for_the_policy),
 		TEST(what_we_brought_is_not_shipped_on),
 		TEST(what_is_gone_there_or_declined_is_not_ordered),
 		TEST(a_full_site_is_left_alone_for_a_while),

@@ -286,6 +286,15 @@ void planner_drop(struct planner *p, uint16_t site)
 	swap(p, site, 0, DIGEST_BUCKETS - 1, true);
 }
 
+bool planner_fits(struct planner *p, uint16_t from, uint16_t to, uint64_t bytes)
+{
+	const struct planner_policy *y = &p->policy[from][to];
+	bool fits = bytes >= y->least_bytes && (y->most_bytes == 0 || bytes <= y->most_bytes);
+
+	p->stats.filtered += !fits;
+	return fits;
+}
+
 void planner_bringing(struct planner *p, uint16_t site, struct digest128 d, uint64_t now_s)
 {
 	(void)memory_mark(p->brought[site], d, now_s);

@@ -80,6 +80,8 @@ int planner_load(struct planner *p, uint16_t site, const struct log_record *r);
 void planner_swap(struct planner *p, uint16_t site, uint32_t first, uint32_t last);
 void planner_drop(struct planner *p, uint16_t site);
 
+/** Whether a policy lets an object of this size through; counts those it does not. */
+bool planner_fits(struct planner *p, uint16_t from, uint16_t to, uint64_t bytes);
 /** We are about to bring it there. */
 void planner_bringing(struct planner *p, uint16_t site, struct digest128 d, uint64_t now_s);
 /**

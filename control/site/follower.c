@@ -378,6 +378,17 @@ bool follower_is_refused(const struct follower *f)
 	return (f->engine != NULL ? f->refusing : refusals(f)) != f->refused;
 }
 
+bool follower_is_owner(const struct follower *f, uint32_t owner)
+{
+	return owner >= f->owner && owner < f->owner + (f->engine != NULL ? FOLLOWER_MEDIA : 1u);
+}
+
+int follower_query(struct follower *f, const struct kv_text *keys, size_t n,
+	void (*done)(const struct query_answer *a, size_t n, void *ctx), void *ctx)
+{
+	return f->adapter != NULL ? source_adapter_query(f->adapter, keys, n, done, ctx) : -ENOTSUP;
+}
+
 static void view_pool(const struct follower *f, struct site_source_view *out)
 {
 	struct pool_source_stats ps;

@@ -4,6 +4,7 @@
 #include "control/site/recall.h"
 #include "control/site/site_config.h"
 #include "control/site/store.h"
+#include "control/sources/query.h"
 
 #include <stdbool.h>
 
@@ -59,6 +60,11 @@ bool follower_is_known(const struct follower *f);
 bool follower_is_complete(const struct follower *f);
 /** Whether the store had no room for something of it since its last listing. */
 bool follower_is_refused(const struct follower *f);
+/** Whether an owner's number in the store is its. */
+bool follower_is_owner(const struct follower *f, uint32_t owner);
+/** As source_adapter_query(). -ENOTSUP: not a Mooncake master. */
+int follower_query(struct follower *f, const struct kv_text *keys, size_t n,
+	void (*done)(const struct query_answer *a, size_t n, void *ctx), void *ctx);
 void follower_view(const struct follower *f, struct site_source_view *out);
 /** Twenty times a second or so. */
 void follower_tick(struct follower *f);

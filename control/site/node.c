@@ -256,6 +256,14 @@ const struct site_config *site_node_config(const struct site_node *n)
 	return n->cfg;
 }
 
+struct follower *site_node_owner(struct site_node *n, uint32_t owner)
+{
+	for (unsigned int i = 0; i < n->cfg->sources_count; i++)
+		if (follower_is_owner(n->followers[i], owner))
+			return n->followers[i];
+	return NULL;
+}
+
 struct store *site_node_store(struct site_node *n)
 {
 	return n->store;

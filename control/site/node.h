@@ -31,8 +31,10 @@ bool site_node_is_partial(const struct site_node *n);
 void site_node_store_stats(const struct site_node *n, struct store_stats *out);
 void site_node_source_view(const struct site_node *n, unsigned int i, struct site_source_view *out);
 
-/* For its connection with the inter-dc master (uplink.h). */
+/* For its connection with the inter-dc master (uplink.h, expand.h). */
 const struct site_config *site_node_config(const struct site_node *n);
+/** Whose number in the store this is. */
+struct follower *site_node_owner(struct site_node *n, uint32_t owner);
 struct store *site_node_store(struct site_node *n);
 struct log *site_node_log(struct site_node *n);
 struct recall *site_node_recall(struct site_node *n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/site/node.h"
+#include "control/site/expand.h"
 
 #include "control/base/log.h"
 
@@ -37,7 +37,33 @@ struct fixture {
 	char dir[64], path[128], socket[128];
 	uint64_t seq;
 	bool truth[KEYS], down;
+	/* of the last expansion */
+	size_t expanded;
+	uint64_t sizes[KEYS];
+	bool named[KEYS];
 };
+
+/* Keys are key-0 .. of 1000 bytes and their number. */
+static void answer_query(const struct fixture *f, const char *path, struct evbuffer *out)
+{
+	const char *comma = "";
+
+	evbuffer_add_printf(out, "{\"success\":true,\"data\":{");
+	for (const char *k = strstr(path, "key-"); k != NULL; k = strstr(k + 1, "key-")) {
+		int n = atoi(k + 4);
+
+		if (f->truth[n])
+			evbuffer_add_printf(out,
+				"%s\"key-%d\":{\"ok\":true,\"values\":[{\"size_\":%d}]}", comma, n,
+				1000 + n);
+		else
+			evbuffer_add_printf(out,
+				"%s\"key-%d\":{\"ok\":false,\"error\":\"OBJECT_NOT_FOUND\"}", comma,
+				n);
+		comma = ",";
+	}
+	evbuffer_add_printf(out, "}}");
+}
 
 static void admin_cb(struct evhttp_request *req, void *arg)
 {
@@ -51,6 +77,8 @@ static void admin_cb(struct evhttp_request *req, void *arg)
 			(unsigned long long)f->seq);
 	else if (strcmp(path, "/get_segments_detail") == 0)
 		evbuffer_add_printf(out, "{\"segments\":[]}");
+	else if (strncmp(path, "/batch_query_keys", 17) == 0)
+		answer_query(f, path, out);
 	else
 		for (int i = 0; i < KEYS; i++)
 			if (f->truth[i])
@@ -201,6 +229,62 @@ static void site_answers_for_its_caches_and_says_when_it_cannot(void **state)
 	strait_exist_close(x);
 }
 
+static void on_expanded(const struct expanded *list, size_t n, void *ctx)
+{
+	struct fixture *f = ctx;
+
+	assert_true(n <= KEYS);
+	for (size_t i = 0; i < n; i++) {
+		f->named[i] = list[i].len > 0;
+		f->sizes[i] = list[i].size;
+	}
+	f->expanded = n;
+}
+
+static void expand(struct fixture *f)
+{
+	struct digest128 d[KEYS];
+	char key[8];
+
+	for (int i = 0; i < KEYS; i++) {
+		snprintf(key, sizeof(key), "key-%d", i);
+		d[i] = digest_of_key(&f->cfg->tenants[0].key, key, strlen(key));
+	}
+	f->expanded = 0;
+	assert_int_equal(expand_start(f->node, d, KEYS, on_expanded, f), 0);
+	while (f->expanded == 0)
+		event_base_loop(f->base, EVLOOP_ONCE);
+}
+
+static void keys_are_named_with_sizes_unless_they_went_in_silence(void **state)
+{
+	struct fixture *f = *state;
+	struct strait_exist *x = strait_exist_open(f->socket, 5000);
+
+	assert_non_null(x);
+	assert_true(answers(f, x, "nynnnnnn"));
+	publish(f, 2, true);
+	publish(f, 3, true);
+	assert_true(answers(f, x, "nyyynnnn"));
+	expand(f);
+	for (int i = 0; i < KEYS; i++) {
+		assert_int_equal(f->named[i], f->truth[i]);
+		assert_int_equal(f->sizes[i], f->truth[i] ? 1000 + i : 0);
+	}
+	/* gone without a word: not named, and found out by that */
+	f->truth[2] = false;
+	expand(f);
+	assert_false(f->named[2]);
+	assert_true(f->named[1] && f->named[3]);
+	assert_true(answers(f, x, "nynynnnn"));
+	/* an admin port that fails changes nothing */
+	f->down = true;
+	expand(f);
+	assert_true(f->named[1] && f->named[3]);
+	assert_int_equal(f->sizes[1], 0);
+	strait_exist_close(x);
+}
+
 static void configuration_mistakes_name_file_and_line(void **state)
 {
 	struct fixture *f = *state;
@@ -275,6 +359,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(site_answers_for_its_caches_and_says_when_it_cannot),
+		TEST(keys_are_named_with_sizes_unless_they_went_in_silence),
 		TEST(configuration_mistakes_name_file_and_line),
 		cmocka_unit_test(each_tenant_has_a_key_of_its_own),
 	};

@@ -414,6 +414,13 @@ void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct
 	}
 }
 
+int32_t store_sole_owner(const struct store *s, struct digest128 d)
+{
+	const struct object *x = *find(s, d);
+
+	return x != NULL && x->others == 0 ? x->owner : -1;
+}
+
 bool store_is_readable(const struct store *s, struct digest128 d)
 {
 	const struct object *x = *find(s, d);

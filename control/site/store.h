@@ -80,6 +80,8 @@ int64_t store_listing_end(struct store *s, bool ok, uint64_t now_ns);
 const struct sums *store_sums(const struct store *s);
 void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct log_record *r),
 	void *ctx);
+/** The only one that has it; -1: none, or several. */
+int32_t store_sole_owner(const struct store *s, struct digest128 d);
 /** Whether it can be had from the site: not from engines alone. */
 bool store_is_readable(const struct store *s, struct digest128 d);
 /** Whether the site has it. */

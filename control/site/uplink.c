@@ -5,6 +5,7 @@
 #include "control/base/log.h"
 #include "control/log/feed.h"
 #include "control/rpc/strait.pb-c.h"
+#include "control/site/expand.h"
 #include "control/site/offer.h"
 
 #include <event2/event.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 enum {
 	VERSION = 1,
@@ -46,6 +48,7 @@ struct uplink {
 	unsigned int ticks;
 	void (*left)(void *ctx);
 	void *left_ctx;
+	LIST_HEAD(, question) questions;
 	uint64_t retry_ns, report_ns, report_every_ns, suppressed;
 };
 
@@ -199,42 +202,84 @@ static bool digests_are_good(const Strait__SiteDigests *q)
 		q->digests.len / DIGEST_BYTES <= UPLINK_DIGESTS_MAX;
 }
 
-static int on_expand(struct uplink *u, const Strait__SiteDigests *q)
+/* An EXPAND that waits for sources; dropped if the connection it came by is gone. */
+struct question {
+	LIST_ENTRY(question) entry;
+	struct uplink *u; /* NULL: nobody waits any more */
+	uint64_t batch;
+};
+
+static void questions_drop(struct uplink *u)
+{
+	struct question *q;
+
+	while ((q = LIST_FIRST(&u->questions)) != NULL) {
+		LIST_REMOVE(q, entry);
+		q->u = NULL;
+	}
+}
+
+static void send_expanded(struct uplink *u, uint64_t batch, const struct expanded *keys, size_t n)
 {
 	const struct site_config *cfg = site_node_config(u->node);
 	Strait__SiteExpanded msg = STRAIT__SITE_EXPANDED__INIT;
-	size_t n = q->digests.len / DIGEST_BYTES;
 	Strait__OrderObject *objects = calloc(n + 1, sizeof(*objects));
 	Strait__OrderObject **list = calloc(n + 1, sizeof(*list));
-	int rc = -ENOMEM;
 
 	for (size_t i = 0; i < n && objects != NULL && list != NULL; i++) {
-		struct store_key k;
-		struct digest128 d;
+		const char *tenant = cfg->tenants[keys[i].tenant].name;
 
 		strait__order_object__init(&objects[i]);
 		list[i] = &objects[i];
-		digest_take(q->digests.data + i * DIGEST_BYTES, &d);
-		if (!store_is_readable(site_node_store(u->node), d) ||
-			!store_key_of(site_node_store(u->node), d, &k))
+		if (keys[i].len == 0)
 			continue;
-		objects[i].key.data = (uint8_t *)(uintptr_t)k.data;
-		objects[i].key.len = k.len;
-		objects[i].has_length = k.size > 0;
-		objects[i].length = k.size;
-		objects[i].has_tenant = strcmp(cfg->tenants[k.tenant].name, "default") != 0;
-		objects[i].tenant.data = (uint8_t *)cfg->tenants[k.tenant].name;
-		objects[i].tenant.len = strlen(cfg->tenants[k.tenant].name);
+		objects[i].key.data = (uint8_t *)(uintptr_t)keys[i].key;
+		objects[i].key.len = keys[i].len;
+		objects[i].has_length = keys[i].size > 0;
+		objects[i].length = keys[i].size;
+		objects[i].has_tenant = strcmp(tenant, "default") != 0;
+		objects[i].tenant.data = (uint8_t *)(uintptr_t)tenant;
+		objects[i].tenant.len = strlen(tenant);
 	}
 	if (objects != NULL && list != NULL) {
-		msg.batch = q->batch;
+		msg.batch = batch;
 		msg.n_objects = n;
 		msg.objects = list;
-		rc = rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_EXPANDED, &msg.base);
+		(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_EXPANDED, &msg.base);
 	}
 	free(objects);
 	free(list);
-	return rc;
+}
+
+static void on_expanded(const struct expanded *list, size_t n, void *ctx)
+{
+	struct question *q = ctx;
+
+	if (q->u != NULL) {
+		LIST_REMOVE(q, entry);
+		if (list != NULL) /* else the batch is given up there */
+			send_expanded(q->u, q->batch, list, n);
+	}
+	free(q);
+}
+
+static int on_expand(struct uplink *u, const Strait__SiteDigests *msg)
+{
+	size_t n = msg->digests.len / DIGEST_BYTES;
+	struct digest128 d[UPLINK_DIGESTS_MAX];
+	struct question *q = malloc(sizeof(*q));
+
+	if (q == NULL)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		digest_take(msg->digests.data + i * DIGEST_BYTES, &d[i]);
+	*q = (struct question){ .u = u, .batch = msg->batch };
+	LIST_INSERT_HEAD(&u->questions, q, entry);
+	if (expand_start(u->node, d, n, on_expanded, q) == 0)
+		return 0;
+	LIST_REMOVE(q, entry);
+	free(q);
+	return -ENOMEM;
 }
 
 static int on_offer(struct uplink *u, const Strait__SiteDigests *q)
@@ -328,6 +373,7 @@ static void on_close(struct rpc_conn *c, int err, const char *text, void *ctx)
 	(void)err;
 	if (u->feeding)
 		feed_fini(&u->feed);
+	questions_drop(u);
 	u->conn = NULL;
 	u->accepted = u->feeding = false;
 	if (u->left != NULL) {
@@ -371,6 +417,7 @@ struct uplink *uplink_create(struct event_base *base, struct site_node *node,
 
 	if (u == NULL)
 		return NULL;
+	LIST_INIT(&u->questions);
 	u->connect = connect;
 	u->ctx = ctx;
 	u->node = node;
@@ -397,6 +444,7 @@ void uplink_destroy(struct uplink *u)
 		return;
 	if (u->feeding)
 		feed_fini(&u->feed);
+	questions_drop(u);
 	if (u->tick != NULL)
 		event_free(u->tick);
 	free(u);

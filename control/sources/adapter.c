@@ -5,6 +5,7 @@
 #include "control/base/log.h"
 #include "control/index/digest.h"
 #include "control/sources/http.h"
+#include "control/sources/query.h"
 #include "control/sources/stream.h"
 
 #include <event2/event.h>
@@ -313,6 +314,42 @@ void source_adapter_destroy(struct source_adapter *a)
 	free(a->status.data);
 	free(a->segments.data);
 	free(a);
+}
+
+struct question {
+	struct source_adapter *a;
+	void (*done)(const struct query_answer *a, size_t n, void *ctx);
+	void *ctx;
+};
+
+static void on_answers(const struct query_answer *answers, size_t n, void *ctx)
+{
+	struct question *q = ctx;
+	size_t gone = 0;
+
+	for (size_t i = 0; i < n; i++)
+		gone += answers[i].known && !answers[i].there;
+	if (gone > 0 && source_is_complete(&q->a->s)) {
+		log_info("source", "gone in silence source=%s objects=%zu", q->a->cfg.name, gone);
+		source_silent(&q->a->s, clock_now_ns());
+	}
+	q->done(answers, n, q->ctx);
+	free(q);
+}
+
+int source_adapter_query(struct source_adapter *a, const struct kv_text *keys, size_t n,
+	void (*done)(const struct query_answer *a, size_t n, void *ctx), void *ctx)
+{
+	struct question *q = malloc(sizeof(*q));
+	int rc;
+
+	if (q == NULL)
+		return -ENOMEM;
+	*q = (struct question){ a, done, ctx };
+	rc = query_start(a->http, a->cfg.admin, a->cfg.timeout_ms, keys, n, on_answers, q);
+	if (rc < 0)
+		free(q);
+	return rc;
 }
 
 const struct source *source_adapter_state(const struct source_adapter *a)

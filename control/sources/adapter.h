@@ -16,6 +16,7 @@
 
 struct event_base;
 struct http;
+struct query_answer;
 struct source_adapter;
 struct stream_hub;
 
@@ -44,6 +45,12 @@ struct source_adapter *source_adapter_create(struct event_base *base, struct str
 	const struct source_adapter_handler *handler, void *ctx, char *err, size_t err_len);
 /** After its http, whose requests it made. NULL is ignored. */
 void source_adapter_destroy(struct source_adapter *a);
+/**
+ * Ask for objects (query.h); what turns out to be gone in silence has everything listed again. 0 or
+ * -ENOMEM.
+ */
+int source_adapter_query(struct source_adapter *a, const struct kv_text *keys, size_t n,
+	void (*done)(const struct query_answer *a, size_t n, void *ctx), void *ctx);
 /** What is known about it. */
 const struct source *source_adapter_state(const struct source_adapter *a);
 /** Batches that were no batches, and events left out of good ones. */

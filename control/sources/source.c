@@ -28,7 +28,7 @@ const char *source_state_name(enum source_state state)
 const char *source_reason_name(enum source_reason reason)
 {
 	static const char *const names[SOURCE_REASONS] = { "first", "gap", "restart", "reconnect",
-		"missed", "overflow", "segments", "period" };
+		"missed", "overflow", "silent", "segments", "period" };
 
 	return names[reason];
 }
@@ -100,6 +100,11 @@ void source_batch(struct source *s, uint64_t seq, uint64_t now_ns)
 void source_overflow(struct source *s, uint64_t now_ns)
 {
 	suspect(s, SOURCE_OVERFLOW, now_ns);
+}
+
+void source_silent(struct source *s, uint64_t now_ns)
+{
+	suspect(s, SOURCE_SILENT, now_ns);
 }
 
 void source_status_begin(struct source *s, uint64_t now_ns)

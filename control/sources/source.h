@@ -18,6 +18,7 @@
  *   reconnect         the connection was gone: anything may have happened
  *   missed            the status counts more than has come, with nothing on its way
  *   overflow          our own queue or memory was full
+ *   silent            an object that was to be there turned out not to be
  *   segments          a segment of memory went: its objects went with it, unpublished
  *   period            every 10 to 15 minutes without a reason
  *
@@ -43,6 +44,7 @@ enum source_reason {
 	SOURCE_RECONNECT,
 	SOURCE_MISSED,
 	SOURCE_OVERFLOW,
+	SOURCE_SILENT,
 	SOURCE_SEGMENTS,
 	SOURCE_PERIOD,
 	SOURCE_REASONS,
@@ -96,6 +98,9 @@ void source_disconnected(struct source *s, uint64_t now_ns);
 void source_batch(struct source *s, uint64_t seq, uint64_t now_ns);
 /** We dropped something ourselves. */
 void source_overflow(struct source *s, uint64_t now_ns);
+
+/** Something is not there that nobody said has gone. */
+void source_silent(struct source *s, uint64_t now_ns);
 
 /** Answer of /kv_events/status. published is batches plus dropped events: the seq it stands at. */
 void source_status(struct source *s, bool enabled, uint64_t published, uint64_t now_ns);

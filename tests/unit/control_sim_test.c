@@ -297,9 +297,9 @@ static int take_expanded(struct world *w, int i, const struct frame *f)
 	for (uint32_t k = 0; k < f->n; k++) {
 		uint8_t n = f->data[k];
 
-		list[k] = n == 255 ? (struct federation_key){ NULL, NULL, 0, 0 }
+		list[k] = n == 255 ? (struct federation_key){ NULL, NULL, 0, 0, 0 }
 				   : (struct federation_key){ (const uint8_t *)keys[n], NULL,
-					     strlen(keys[n]), 0 };
+					     strlen(keys[n]), 0, 0 };
 	}
 	return federation_expanded(w->f, (uint16_t)i, f->batch, list, f->n, w->now_ns, unix_s(w));
 }
