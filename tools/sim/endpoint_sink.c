@@ -2,6 +2,7 @@
 #include "tools/sim/content.h"
 #include "tools/sim/endpoint.h"
 #include "tools/sim/light.h"
+#include "tools/sim/phases.h"
 
 #include "dataplane/fec/digest.h"
 
@@ -154,6 +155,7 @@ static void object_verify(struct world *w, struct world_rx *r, uint32_t i, uint8
 			world_fail(w, "object %u was called whole with a wrong digest", r->map[i]);
 		o->published = true;
 		w->verified_ns = o->verified_ns = w->now_ns;
+		phases_verified(w);
 	} else if (status != STRAIT_STATUS_DIGEST) {
 		world_fail(w, "object %u is whole as %s", r->map[i], strait_status_name(status));
 	} else if (same) {

@@ -78,6 +78,34 @@ double phases_recovery_rtt(const struct world *w)
 	return worst;
 }
 
+void phases_mark(struct world *w)
+{
+	const struct world_figures *f = &w->f[WORLD_SOURCE];
+	const struct world_mark *last = &w->marks[(w->n_marks - 1) % WORLD_MARKS];
+	uint64_t step = w->cfg.link[WORLD_SOURCE].rtt_ns / WORLD_MARKS;
+
+	if (w->n_marks > 0 && w->now_ns < last->at_ns + step)
+		return;
+	w->marks[w->n_marks++ % WORLD_MARKS] =
+		(struct world_mark){ w->now_ns, f->symbols_line, f->symbols_lost };
+}
+
+void phases_verified(struct world *w)
+{
+	const struct world_figures *f = &w->f[WORLD_SOURCE];
+	uint64_t way_ns = w->cfg.link[WORLD_SOURCE].rtt_ns / 2;
+
+	/* The first mark after it has all of it. */
+	w->verified = (struct world_mark){ w->now_ns, f->symbols_line, f->symbols_lost };
+	for (uint32_t i = 1; i <= w->n_marks && i <= WORLD_MARKS; i++) {
+		const struct world_mark *m = &w->marks[(w->n_marks - i) % WORLD_MARKS];
+
+		if (m->at_ns + way_ns < w->now_ns)
+			break;
+		w->verified = *m;
+	}
+}
+
 /* From at_ns until the rate over a window is on the wanted side of the limit. */
 static double until_rate_ms(const struct trace *t, uint64_t at_ns, uint64_t end_ns, uint64_t bins,
 	double limit, bool above)

@@ -11,6 +11,11 @@
 /* RTTs after a cut until goodput is back; the largest of several cuts. */
 double phases_recovery_rtt(const struct world *w);
 
+/** A symbol of the source went out: note the counts so far, now and then. */
+void phases_mark(struct world *w);
+/** An object was verified: what had left when its last symbol did is in w->verified. */
+void phases_verified(struct world *w);
+
 /* The first flow of the data direction against the source. */
 struct phases_beside {
 	double cross_gbps;    /* of it, while it was on and the orders ran */

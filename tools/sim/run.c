@@ -78,6 +78,15 @@ static uint64_t published_bytes(const struct world *w)
 	return n;
 }
 
+/* What is lost of symbols that the last object did not wait for cannot have cost time. */
+static double loss_until_verified(const struct world *w)
+{
+	const struct world_figures *f = &w->f[WORLD_SOURCE];
+
+	return w->verified_ns ? share(w->verified.lost, w->verified.line)
+			      : share(f->symbols_lost, f->symbols_line);
+}
+
 static void measure(struct world *w, const struct plan *p, struct sim_result *out)
 {
 	const struct world_figures *f = &w->f[WORLD_SOURCE];
@@ -96,7 +105,7 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 	v[SIM_ideal_seconds] = (double)(rtt_ns / 2) / 1e9;
 	if (rate)
 		v[SIM_ideal_seconds] += (double)published_bytes(w) * 8 /
-			((double)rate * plan_eta(p) * (1 - v[SIM_loss]));
+			((double)rate * plan_eta(p) * (1 - loss_until_verified(w)));
 	if (v[SIM_seconds] > 0)
 		v[SIM_efficiency] = v[SIM_ideal_seconds] / v[SIM_seconds];
 	if (rtt_ns)

@@ -14,8 +14,8 @@
 #define SIM_FIGURES(X)                                                                             \
 	X(seconds, 6, "from the order (session up) to the last object verified")                   \
 	X(ideal_seconds, 6,                                                                        \
-		"one-way delay + bytes / (C * eta * (1 - loss)); eta = symbol / (symbol + 106), "  \
-		"C = the smaller of link rate and cap")                                            \
+		"one-way delay + bytes / (C * eta * (1 - loss until then)); "                      \
+		"eta = symbol / (symbol + 106), C = the smaller of link rate and cap")             \
 	X(efficiency, 5, "ideal_seconds / seconds")                                                \
 	X(overhead, 6,                                                                             \
 		"(symbols that arrived - source symbols) / source symbols; "                       \

@@ -5,6 +5,7 @@
 #include "tools/sim/content.h"
 #include "tools/sim/endpoint.h"
 #include "tools/sim/light.h"
+#include "tools/sim/phases.h"
 #include "tools/sim/wire.h"
 
 #include <errno.h>
@@ -173,6 +174,8 @@ static void transmit(struct world *w, enum world_side side, uint32_t packet, siz
 	f->symbols_queue += symbol && v.depart_ns == 0;
 	f->symbols_line += symbol && v.depart_ns != 0;
 	f->symbols_lost += symbol && v.depart_ns != 0 && (v.n == 0 || v.a[0].corrupt_seed != 0);
+	if (side == WORLD_SOURCE && symbol)
+		phases_mark(w);
 	for (unsigned int i = v.n; i-- > 0;) {
 		/* The original, last in this loop, keeps the buffer. */
 		uint32_t slot = i ? wire_get(&w->wire) : packet;

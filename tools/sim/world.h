@@ -117,6 +117,12 @@ struct world_figures {
 	uint64_t data_in_bytes; /* payload of data packets that arrived likewise */
 };
 
+/* symbols_line and symbols_lost at some past times, a ring; the newest reach back a round trip. */
+enum { WORLD_MARKS = 64 };
+struct world_mark {
+	uint64_t at_ns, line, lost;
+};
+
 struct world;
 
 /* Verdict of a hook on a packet about to enter the link of `side`. */
@@ -181,6 +187,9 @@ struct world {
 	struct world_rx rx[2 * SESSION_TRANSFERS_MAX];
 
 	struct world_figures f[WORLD_SIDES];
+	struct world_mark marks[WORLD_MARKS]; /* of the source */
+	uint32_t n_marks;
+	struct world_mark verified; /* what had left when the last object's last symbol did */
 	struct cross cross;
 	struct trace trace;
 	struct histogram queueing; /* ns in the bottleneck queue, of the source's packets */
