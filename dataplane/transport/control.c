@@ -98,11 +98,16 @@ static void write_closing(struct session *s, struct frame_writer *w)
 	}
 }
 
-/* In the middle of a transfer nobody waits for a status: it goes with the next report. */
+/* In the middle of a transfer nobody waits for a status. */
+static bool log_is_idle(const struct rx_transfer *t)
+{
+	return t->log_len < t->open.objects && t->open.class_ != STRAIT_CLASS_URGENT;
+}
+
+/* It goes with the next report then. */
 static bool log_waits(const struct session *s, const struct rx_transfer *t)
 {
-	return t->log_len < t->open.objects && t->open.class_ != STRAIT_CLASS_URGENT &&
-		s->rx.pending && !report_is_due(s);
+	return log_is_idle(t) && s->rx.pending && !report_is_due(s);
 }
 
 static bool log_is_due(const struct session *s, const struct rx_transfer *t)
@@ -113,12 +118,17 @@ static bool log_is_due(const struct session *s, const struct rx_transfer *t)
 
 static void write_log(struct session *s, struct frame_writer *w, struct rx_transfer *t)
 {
-	uint32_t from = t->log_acked, at;
+	uint32_t from = t->log_acked, at, once = t->log_sent;
 	uint64_t rto = session_rto_ns(s), wait = s->tx.rtt.smoothed_ns;
 
-	/* Short logs go out whole each time, so that a lost frame is made good by the next one. */
+	/*
+	 * Short logs go out whole each time, so that a lost frame is made good by the next one; in
+	 * the middle two frames have each status, and more only after an RTO.
+	 */
 	if (t->log_len - from > LOG_REPEAT_MAX && s->now_ns < t->log_due_ns)
 		from = t->log_sent;
+	else if (log_is_idle(t) && s->now_ns < t->log_due_ns && t->log_once > from)
+		from = t->log_once;
 	at = from;
 
 	if (frame_object_begin(w, t->open.transfer, from) < 0)
@@ -127,13 +137,14 @@ static void write_log(struct session *s, struct frame_writer *w, struct rx_trans
 		at++;
 	frame_list_end(w);
 	if (at > t->log_sent) {
+		t->log_once = once;
 		t->log_sent = at;
 		t->log_tries = 0;
 	}
-	if (from != t->log_acked)
+	if (from != t->log_acked && log_is_idle(t))
 		return;
 	/* The order ends when the sender has read this: repeat it fast at first. */
-	wait = t->log_tries < 3 ? (wait >> (3 - t->log_tries)) + NS_PER_MS : rto;
+	wait = t->log_tries < 3 && !log_is_idle(t) ? (wait >> (3 - t->log_tries)) + NS_PER_MS : rto;
 	t->log_due_ns = s->now_ns + min_u64(wait, rto);
 	if (t->log_tries < UINT8_MAX)
 		t->log_tries++;

@@ -82,6 +82,7 @@ struct rx_transfer {
 		uint8_t status;
 	} * log;
 	uint32_t log_len, log_acked, log_sent;
+	uint32_t log_once; /* sent up to here before the last frame */
 	uint64_t log_due_ns;
 	uint8_t log_tries;
 

@@ -112,7 +112,7 @@ hard "feedback lost in bursts of 64 costs at most 3 RTT" "${within//%s/3}" --los
 back='(summary["recovery_rtt"]["max"] <= 3 and summary["extra_rtt"]["max"] <= %s + 3, "back in %.2f RTT" % summary["recovery_rtt"]["max"])'
 hard "a silence of 1 s, both ways" "${back//%s/50}" --loss 0.005 --cut 60,1000
 hard "a silence of 30 s, both ways" "${back//%s/1500}" --loss 0.005 --cut 60,30000
-hard "a silence of 30 s over 70 ms that lose 3 %" "${back//%s/500}" --rtt-ms 70 --mib 20 --loss 0.03 --cut 210,30000
+hard "a silence of 30 s over 70 ms that lose 5 %" "${back//%s/500}" --rate-gbps 0.1 --rtt-ms 70 --mib 8 --loss 0.05 --cut 210,30000
 hard "a silence of 1 s of the data" "${back//%s/50}" --loss 0.005 --cut 60,1000 --fb-cut 1e6,1
 hard "a silence of 30 s of the data" "${back//%s/1500}" --loss 0.005 --cut 60,30000 --fb-cut 1e6,1
 hard "a silence of 1 s of the feedback" "${within//%s/53}" --loss 0.005 --fb-cut 60,1000
@@ -209,6 +209,12 @@ way_back() {
 
 way_back "half of the feedback lost, 50 BDP" --fb-loss 0.5
 way_back "feedback lost in bursts of 6 ms, 50 BDP" --fb-loss 0 --fb-ge 0.3,500
+
+tiny=(--rate-gbps 1 --rtt-ms 10 --mib 30 --object-kib 4 --loss 0.01 --light --seeds 3 --json)
+"$sim" "${tiny[@]}" >"$work/tiny" 2>"$work/err"
+count_seeds "$work/tiny" "${tiny[*]}"
+check "statuses of 4 KiB objects: the feedback is 0.25 % of the data on average" \
+	"(summary['feedback_ratio']['mean'] <= 0.0025, '%.4f' % summary['feedback_ratio']['mean'])" "$work/tiny"
 
 bursts=(--rate-gbps 1 --rtt-ms 10 --mib 1 --ge 0.02,64 --light --seeds 100 --json)
 "$sim" "${bursts[@]}" >"$work/bursts" 2>"$work/err"
