@@ -7,9 +7,9 @@
 
 /*
  * Two levels: sites whose sources the inter-dc master follows itself, in place of a site master.
- * Each is all that is in a site master (control/site/node.h), connected with the rest of this process
- * by the same protocol over a pair of sockets, so that nothing else can tell the difference. A
- * deployment may have sites of both kinds. The master's thread.
+ * Each is all that is in a site master (control/site/node.h), connected with the rest of this
+ * process by the same protocol over a pair of sockets, so that nothing else can tell the
+ * difference. A deployment may have sites of both kinds. The master's thread.
  */
 
 struct master;

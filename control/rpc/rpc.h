@@ -99,8 +99,8 @@ struct rpc_conn *rpc_connect(struct event_base *base, struct rpc_tls *tls, const
 
 /**
  * A connection between two parts of this process: both ends behave as over a network, without TLS.
- * near is the initiator and gets a handler at once, far is as one a listener accepted. Identities are
- * the selves of both tls, which must be insecure_loopback. NULL + errno.
+ * near is the initiator and gets a handler at once, far is as one a listener accepted. Identities
+ * are the selves of both tls, which must be insecure_loopback. NULL + errno.
  */
 struct rpc_conn *rpc_pair(struct event_base *base, struct rpc_tls *near,
 	const struct rpc_handler *h, void *ctx, struct rpc_tls *far,

@@ -31,8 +31,8 @@ struct follower {
 	struct publisher *publisher; /* of the pool's events; NULL: not configured */
 	const char *shown;
 	char media[FOLLOWER_MEDIA][24]; /* names by owner, "": free */
-	/* Refusals of the store when the listing began, of the last one without any more; of an engine
-	 * its own, and those before it was cleared. */
+	/* Refusals of the store when the listing began, and of the last one without any more; of
+	 * an engine its own, and those before it was cleared. */
 	uint64_t refusing, refused;
 };
 

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 /*
- * One source of a site, whatever kind it is, and how its word gets into the store: a Mooncake master
- * (control/sources/adapter.h), an inference engine (engine_source.h) or an embedded pool
+ * One source of a site, whatever kind it is, and how its word gets into the store: a Mooncake
+ * master (control/sources/adapter.h), an inference engine (engine_source.h) or an embedded pool
  * (pool_source.h). The thread of the event base.
  *
  * An engine names blocks by hash; the keys it is configured with say which objects that is. It may

@@ -7,11 +7,12 @@
 
 /*
  * What a site holds, by the word of its sources: the key strings behind the digests, and which
- * sources (owners, by number) have each object, any number of them. The site's index, log and sums follow from it: an object appears with
- * its first owner and goes with its last one, and only those two are events of the log.
+ * sources (owners, by number) have each object, any number of them. The site's index, log and sums
+ * follow from it: an object appears with its first owner and goes with its last one, and only
+ * those two are events of the log.
  *
- * From engines nothing can be had. When the first owner comes that is none, or the last one goes, the
- * log says so by a removal and a store, both of which tell of the same object.
+ * From engines nothing can be had. When the first owner comes that is none, or the last one goes,
+ * the log says so by a removal and a store, both of which tell of the same object.
  *
  * A source's listing is merged while its events go on: keys that events named since it began are
  * left to the events, keys it names are added, and when it is complete, what it did not name is not

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 /*
- * A Mooncake master as a source: subscribes to its events (stream.h), asks its admin port over HTTP,
- * and does what source.h decides. All from the thread of the event base.
+ * A Mooncake master as a source: subscribes to its events (stream.h), asks its admin port over
+ * HTTP, and does what source.h decides. All from the thread of the event base.
  *
  * /get_all_keys is one key a line. A key with a line feed in it cannot be told there and is not
  * listed right; the events name it.

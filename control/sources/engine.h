@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 /*
- * What is known about an inference engine (vLLM, SGLang) as a source of KV events, and what to do with
- * its batches. Pure, one thread; the time is an argument. engine_source.h does what is said here.
+ * What is known about an inference engine (vLLM, SGLang) as a source of KV events, and what to do
+ * with its batches. Pure, one thread; the time is an argument. engine_source.h does what is said
+ * here.
  *
  * An engine numbers its batches from 0 and cannot list what it holds. It can replay its last
  * batches (10,000 unless configured) over a second socket: everything from a seq on, then an end.

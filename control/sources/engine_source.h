@@ -7,10 +7,10 @@
 #include <stddef.h>
 
 /*
- * An inference engine (vLLM, SGLang) as a source of KV events: subscribes (stream.h), asks its replay
- * socket, and does what engine.h decides. The replay is as both publish it: a request of an empty
- * frame and a seq; answers of an empty frame, seq and payload; at last seq 2^64 - 1. All from the
- * thread of the event base.
+ * An inference engine (vLLM, SGLang) as a source of KV events: subscribes (stream.h), asks its
+ * replay socket, and does what engine.h decides. The replay is as both publish it: a request of an
+ * empty frame and a seq; answers of an empty frame, seq and payload; at last seq 2^64 - 1. All
+ * from the thread of the event base.
  */
 
 struct event_base;

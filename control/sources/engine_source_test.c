@@ -20,8 +20,9 @@
 #include <cmocka.h>
 
 /*
- * An engine in this process, over loopback: it publishes and replays batches that msgspec encoded, the
- * encoder of vLLM and SGLang, with their framing; what it holds after each one is told with it.
+ * An engine in this process, over loopback: it publishes and replays batches that msgspec encoded,
+ * the encoder of vLLM and SGLang, with their framing; what it holds after each one is told with
+ * it.
  */
 
 #define RUNS "tests/vectors/kv_events/engine_runs.jsonl"

@@ -5,8 +5,9 @@
 #include <stdint.h>
 
 /*
- * What is known about a Mooncake master as a source of KV events, and what has to be asked next. Pure, one thread; the
- * time is an argument. The adapter (adapter.h) subscribes, fetches and lists as it is told.
+ * What is known about a Mooncake master as a source of KV events, and what has to be asked next.
+ * Pure, one thread; the time is an argument. The adapter (adapter.h) subscribes, fetches and lists
+ * as it is told.
  *
  * Events are hints. PUB/SUB drops them, some removals are never published (removal by expression,
  * of all objects, death of the client whose memory it was) and a publisher that restarts begins
@@ -22,9 +23,9 @@
  *   segments          a segment of memory went: its objects went with it, unpublished
  *   period            every 10 to 15 minutes without a reason
  *
- * A publisher that is switched off, or not built in, is polled: listings alone, as often as they are
- * cheap, while the admin port answers, and the view is as old as the last.
- * Engines have no listing and are another matter (engine.h).
+ * A publisher that is switched off, or not built in, is polled: listings alone, as often as they
+ * are cheap, while the admin port answers, and the view is as old as the last. Engines have no
+ * listing and are another matter (engine.h).
  *
  * Listing and events overlap: begin with source_listing_begin(), remember which keys events touch
  * from then on, and let those win over the listing, which is older or as old.

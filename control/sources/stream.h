@@ -6,10 +6,10 @@
 #include <stdint.h>
 
 /*
- * A subscription to a publisher of KV events over ZeroMQ, in an event loop: messages of three frames
- * (topic, seq, payload), and whether the connection stands, of which ZeroMQ itself is silent. At
- * most STREAM_BATCHES messages are taken in one go, so that a flood does not starve others. All from
- * the thread of the event base.
+ * A subscription to a publisher of KV events over ZeroMQ, in an event loop: messages of three
+ * frames (topic, seq, payload), and whether the connection stands, of which ZeroMQ itself is
+ * silent. At most STREAM_BATCHES messages are taken in one go, so that a flood does not starve
+ * others. All from the thread of the event base.
  *
  * A hub is what all subscriptions of a process share: one context of ZeroMQ, one thread of it.
  */

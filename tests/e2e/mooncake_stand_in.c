@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stands in for Mooncake masters in end-to-end tests: what their publisher and their admin port say,
- * without a store behind it.
+ * Stands in for Mooncake masters in end-to-end tests: what their publisher and their admin port
+ * say, without a store behind it.
  *
  *   mooncake_stand_in COUNT              so many masters, ports of the kernel's choice
  *   mooncake_stand_in EVENTS ADMIN       one, on these ports
  *
  * Prints "EVENTS ADMIN" of each master, then "ready". Events are those of a recorded master
- * (tests/vectors/kv_events), with the key and the numbers in place of the recorded ones, or the recorded
- * messages themselves. The admin port answers /kv_events/status, /get_all_keys,
+ * (tests/vectors/kv_events), with the key and the numbers in place of the recorded ones, or the
+ * recorded messages themselves. The admin port answers /kv_events/status, /get_all_keys,
  * /batch_query_keys?keys=, /get_segments_detail and what tests do to it:
  *
  *   /do/put?k=KEY[&n=N]   stored and published; N keys KEY-0 ..
