@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from api.capabilities import Capability, LinkTopology, requires, requires_link_topology
 from api.packet import IP, UDP, datagram, send_packets
 from api.strait import DATA_PORT, Master
-from api.test import log, verify
+from api.test import fail, log, verify
 from api.wire import (
     MANIFEST,
     Item,
@@ -24,6 +24,7 @@ from api.wire import (
     packet,
     put_object,
 )
+from framework.context import get_ctx
 from framework.test_suite import TestSuite, func_test
 
 QUEUES = 2
@@ -36,7 +37,7 @@ class TestQueues(TestSuite):
     packets_of_another_queue, port_of_another_queue, a_peer_with_one_port, reset_of_all_queues."""
 
     def set_up_suite(self) -> None:
-        """Start a master, the edge under test with two workers, and the peer; open a session."""
+        """Start a master, the edge under test with two workers, and the peer."""
         self._stack = ExitStack()
         self._master = self._stack.enter_context(Master())
         self._edge = self._stack.enter_context(PeeredEdge(
@@ -50,11 +51,15 @@ class TestQueues(TestSuite):
         self._stack.close()
 
     def _join(self, ports: int = QUEUES) -> None:
-        """The peer, with so many ports, in the place of the one before, and a session."""
+        """The peer, with so many ports, in the place of the one before."""
         self._joined.close()
         self._peer = self._joined.enter_context(
             WirePeer(self._master, self._edge, queues=ports))
-        self._session = self._peer.open()
+
+    def set_up_test_case(self) -> None:
+        """One session for all cases but those that open one."""
+        if get_ctx().case != "each_queue_comes_up" and not self._peer.counter:
+            self._session = self._peer.open()
 
     def _item(self, size: int = 60000) -> Item:
         self._names += 1
@@ -82,7 +87,10 @@ class TestQueues(TestSuite):
             moves.
         """
         with counted(self._edge, self._peer, "queues"):
-            self._session = self._peer.open()
+            try:
+                self._session = self._peer.open()
+            except OSError as error:
+                fail(str(error))
             queues = self._session.queues
             verify(len(queues) == QUEUES, f"{len(queues)} queues")
             ports = self._peer.hellos[-1].ports
@@ -233,6 +241,7 @@ class TestQueues(TestSuite):
             such session, and rx_queue those of queue 2; no other drop counter moves.
         """
         self._join(1)
+        self._session = self._peer.open()
         try:
             verify(len(self._session.queues) == 1, "more than one queue")
             item = self._item()
