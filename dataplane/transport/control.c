@@ -130,6 +130,10 @@ static void write_log(struct session *s, struct frame_writer *w, struct rx_trans
 	else if (log_is_idle(t) && s->now_ns < t->log_due_ns && t->log_once > from)
 		from = t->log_once;
 	at = from;
+	/* Not answered again and again: the path may carry less than is thought. */
+	if (t->log_tries > LOG_TRIES_LARGE && w->cap > STRAIT_SYMBOL_BYTES_MIN &&
+		w->len < STRAIT_SYMBOL_BYTES_MIN)
+		w->cap = STRAIT_SYMBOL_BYTES_MIN;
 
 	if (frame_object_begin(w, t->open.transfer, from) < 0)
 		return;

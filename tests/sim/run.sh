@@ -216,6 +216,11 @@ count_seeds "$work/tiny" "${tiny[*]}"
 check "statuses of 4 KiB objects: the feedback is 0.25 % of the data on average" \
 	"(summary['feedback_ratio']['mean'] <= 0.0025, '%.4f' % summary['feedback_ratio']['mean'])" "$work/tiny"
 
+# The path became narrow when all data was through: the statuses must get smaller.
+narrow=(--rate-gbps 0.1 --rtt-ms 200 --objects 1000 --object-kib 0.05 --path-mtu 80,1065 --limit-s 100 --seeds 5 --json)
+"$sim" "${narrow[@]}" >"$work/narrow" 2>"$work/err"
+count_seeds "$work/narrow" "${narrow[*]}"
+
 bursts=(--rate-gbps 1 --rtt-ms 10 --mib 1 --ge 0.02,64 --light --seeds 100 --json)
 "$sim" "${bursts[@]}" >"$work/bursts" 2>"$work/err"
 count_seeds "$work/bursts" "${bursts[*]}"
