@@ -104,6 +104,11 @@ static bool log_is_idle(const struct rx_transfer *t)
 	return t->log_len < t->open.objects && t->open.class_ != STRAIT_CLASS_URGENT;
 }
 
+static bool log_is_long(const struct rx_transfer *t)
+{
+	return log_is_idle(t) && t->log_len - t->log_acked > LOG_FEW;
+}
+
 /* It goes with the next report then. */
 static bool log_waits(const struct session *s, const struct rx_transfer *t)
 {
@@ -123,11 +128,11 @@ static void write_log(struct session *s, struct frame_writer *w, struct rx_trans
 
 	/*
 	 * Short logs go out whole each time, so that a lost frame is made good by the next one; in
-	 * the middle two frames have each status, and more only after an RTO.
+	 * the middle, when they are many, two frames have each, and more only after an RTO.
 	 */
 	if (t->log_len - from > LOG_REPEAT_MAX && s->now_ns < t->log_due_ns)
 		from = t->log_sent;
-	else if (log_is_idle(t) && s->now_ns < t->log_due_ns && t->log_once > from)
+	else if (log_is_long(t) && s->now_ns < t->log_due_ns && t->log_once > from)
 		from = t->log_once;
 	at = from;
 	/* Not answered again and again: the path may carry less than is thought. */
@@ -148,7 +153,7 @@ static void write_log(struct session *s, struct frame_writer *w, struct rx_trans
 	if (from != t->log_acked && log_is_idle(t))
 		return;
 	/* The order ends when the sender has read this: repeat it fast at first. */
-	wait = t->log_tries < 3 && !log_is_idle(t) ? (wait >> (3 - t->log_tries)) + NS_PER_MS : rto;
+	wait = t->log_tries < 3 && !log_is_long(t) ? (wait >> (3 - t->log_tries)) + NS_PER_MS : rto;
 	t->log_due_ns = s->now_ns + min_u64(wait, rto);
 	if (t->log_tries < UINT8_MAX)
 		t->log_tries++;

@@ -45,6 +45,7 @@ enum {
 	CONTROL_RESERVE = 4096, /* packet numbers of a generation kept for control packets */
 	CLOSE_BACKOFF_MAX = 6,  /* CLOSE repeats every 2^6 RTO in the end */
 	LOG_REPEAT_MAX = 200,   /* object statuses repeated with each new one */
+	LOG_FEW = 16,           /* so many cost nothing */
 	LOG_TRIES_LARGE = 4,    /* so often in packets of any size */
 	TURN_PACKETS = 32,      /* a flow's turn among those of its rank */
 };
