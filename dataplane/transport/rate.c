@@ -27,6 +27,8 @@ enum {
 #define MOST_SHARE    0.8   /* of a round trip is the most queue that anybody accepts */
 #define URGENT_LEAST  0.25  /* of its cap, for one that comes late */
 #define URGENT_SHARE  0.96  /* of its rate that urgent keeps beside others */
+#define ALONE         0.97  /* of its cap has who is alone on the line */
+#define TRICKLE       0.99  /* of the rate goes through beside one that is not worth giving way */
 #define REFERENCE_BPS UINT64_C(3000000000)
 #define NS_PER_S      UINT64_C(1000000000)
 #define NS_PER_MS     UINT64_C(1000000)
@@ -463,6 +465,15 @@ static void look(struct rate *r, const struct rate_report *p)
 	r->n_spans = 0;
 }
 
+/* Somebody takes next to nothing: there is room for it when the queue is kept short. */
+static bool is_trickle(const struct rate *r, uint64_t target)
+{
+	uint64_t before = r->rate_bps < r->proven_bps ? r->rate_bps : r->proven_bps;
+
+	return r->queue_ns <= target && (double)r->recent_bps > TRICKLE * (double)before &&
+		(double)before > ALONE * (double)r->cap_bps && r->cap_bps != 0;
+}
+
 /* Bulk beside others. true: the rate is settled. */
 static bool give_way(struct rate *r, const struct rate_report *p, uint64_t target)
 {
@@ -477,6 +488,11 @@ static bool give_way(struct rate *r, const struct rate_report *p, uint64_t targe
 		return false;
 	}
 	if (!r->yielding && is_foreign(r, p, target)) {
+		if (is_trickle(r, target)) {
+			r->trickle_ns = p->now_ns;
+			r->state = RATE_CRUISE;
+			return false;
+		}
 		r->yielding = true;
 		r->recovering = false;
 		r->yield_ns = p->now_ns;
@@ -521,6 +537,8 @@ static uint64_t share_target(const struct rate *r, const struct rate_report *p, 
 {
 	double bps = (double)r->recent_bps, times, most = MOST_SHARE * (double)p->min_rtt_ns;
 
+	if (p->bulk && p->now_ns < r->trickle_ns + 4 * p->rtt_ns && r->trickle_ns != 0)
+		return target / 3 > NS_PER_MS ? target / 3 : NS_PER_MS;
 	if (bps <= 0)
 		return target;
 	if (r->cap_bps != 0 && r->cap_bps / FAR_CAP <= r->peak_bps)
@@ -546,7 +564,7 @@ static void cruise(struct rate *r, const struct rate_report *p, uint64_t target)
 		r->empty_since_ns = 0;
 	else if (r->empty_since_ns == 0)
 		r->empty_since_ns = p->now_ns;
-	if (r->queue_ns > target)
+	if (r->queue_ns > target && !r->hold.on)
 		lowered_watch(r, p, target);
 	else
 		r->lowered = false;
@@ -569,6 +587,33 @@ static void cruise(struct rate *r, const struct rate_report *p, uint64_t target)
 	set_rate(r, bps * gain);
 	if (r->cap_bps != 0 && r->rate_bps == r->cap_bps && calm > 8)
 		r->state = RATE_CAP;
+}
+
+/* Beside somebody who fills every queue normal holds its part. */
+static void keep(struct rate *r, const struct rate_report *p, uint64_t target)
+{
+	struct hold_report h = {
+		.now_ns = p->now_ns,
+		.rtt_ns = p->rtt_ns,
+		.bytes = p->bytes,
+		.lost = p->spread_lost,
+		.loss = r->loss,
+		.over = r->queue_ns > target,
+		.before_bps =
+			r->proven_bps > r->cap_bps && r->cap_bps != 0 ? r->cap_bps : r->proven_bps,
+		.rate_bps = r->rate_bps,
+	};
+	uint64_t least;
+
+	if (p->bulk || p->urgent || r->step || r->trial) {
+		hold_end(&r->hold);
+		return;
+	}
+	if (!p->limited)
+		return;
+	least = hold_report(&r->hold, &h);
+	if (r->rate_bps < least)
+		set_rate(r, (double)least);
 }
 
 static void startup(struct rate *r, const struct rate_report *p, uint64_t elapsed_us)
@@ -624,6 +669,7 @@ uint64_t rate_report(struct rate *r, const struct rate_report *p)
 			startup(r, p, elapsed_us);
 	}
 	crowd_watch(r, p, target);
+	keep(r, p, share_target(r, p, target));
 	if (p->urgent && p->now_ns >= r->crowd_end_ns) {
 		double least = 0;
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "dataplane/transport/hold.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,8 +32,10 @@
  * A rate at which no queue was seen is proven. A queue that appears while no more was sent is
  * somebody else's. Bulk then gives up all but a thirtieth of its rate until the queue is gone, and
  * comes back fast; should the queue go at once it was ours after all, and the line is slower than
- * was proven. Urgent keeps its rate. Normal follows what the line delivers, and if the queue does
- * not react to less load, takes its delay for the path's. A delay that steps up and stays flat is a
+ * was proven. To somebody who takes a hundredth of the line at most it does not give way but leaves
+ * the room: it aims at a third of the target for a while. Urgent keeps its rate. Normal follows what the line delivers, and if the queue does
+ * not react to less load, takes its delay for the path's; beside a flow that fills every queue, as
+ * TCP does, it holds its part (hold.h). A delay that steps up and stays flat is a
  * path change, unless it loses: a queue that overflows is flat too. The base delay expires. After a
  * pause, or when the queue that bulk gives way to does not move for long, a higher base is put on
  * trial: it holds when more load neither raises the delay nor loses.
@@ -104,8 +108,11 @@ struct rate {
 	uint64_t crowd_since_ns, crowd_seen_ns,
 		crowd_end_ns;         /* urgent beside who does not yield either */
 	uint64_t peak_bps;            /* most that was delivered */
+	uint64_t trickle_ns;          /* somebody was there who takes next to nothing */
 	uint64_t yield_ns, yield_bps; /* since when; delivered before */
 	uint64_t clear_ns;            /* no queue is seen since; 0: one is */
+
+	struct hold hold; /* normal beside who fills every queue */
 
 	uint64_t empty_since_ns; /* the queue is well under the target since; 0: it is not */
 

@@ -80,6 +80,7 @@ static double line_run(struct line *l, double ms)
 				.newest_us = newest_us,
 				.bytes = (uint64_t)l->arrived,
 				.lost = (uint64_t)l->lost,
+				.spread_lost = (uint64_t)l->lost,
 				.rtt_ns = (uint64_t)((l->rtt_ms + queue) * 1e6),
 				.min_rtt_ns = (uint64_t)(l->rtt_ms * 1e6),
 				.limited = true,
@@ -274,7 +275,34 @@ static void bulk_is_not_stuck_when_the_path_grew_while_it_was_idle(void **state)
 }
 
 /* Somebody's queue that was there when it came back is found out by what more load does to it. */
+static double rate_after_a_pause(double queue_ms, double limit_ms)
+{
+	struct line l;
+
+	line_init(&l, 1e8, 40, 100000000);
+	l.bulk = true;
+	line_run(&l, 2000);
+	l.now_us += 5000000;
+	l.queue_ms = queue_ms;
+	l.limit_ms = limit_ms;
+	for (int i = 0; i < HISTORY; i++)
+		l.queue_at[i] = queue_ms;
+	l.cross_bps = 0.98e8;
+	l.arrived = l.lost = 0;
+	line_run(&l, 1000);
+	return line_run(&l, 1000);
+}
+
 static void a_queue_met_after_a_pause_does_not_become_the_path(void **state)
+{
+	(void)state;
+	assert_true(rate_after_a_pause(20, 40) <= 0.1e8);
+	/* It is full, so its delay cannot grow: it loses instead. */
+	assert_true(rate_after_a_pause(20, 20) <= 0.1e8);
+}
+
+/* A path that grew bit by bit looks like a queue, but does not move for long. */
+static void a_queue_that_never_moves_is_the_path(void **state)
 {
 	struct line l;
 
@@ -282,14 +310,46 @@ static void a_queue_met_after_a_pause_does_not_become_the_path(void **state)
 	line_init(&l, 1e8, 40, 100000000);
 	l.bulk = true;
 	line_run(&l, 2000);
-	l.now_us += 5000000;
-	l.queue_ms = 20;
-	for (int i = 0; i < HISTORY; i++)
-		l.queue_at[i] = 20;
-	l.cross_bps = 0.98e8;
-	l.arrived = l.lost = 0;
-	line_run(&l, 1000);
-	assert_true(line_run(&l, 1000) <= 0.1e8);
+	for (int i = 0; i < 40; i++) {
+		l.rtt_ms += 0.5;
+		line_run(&l, 10);
+	}
+	line_run(&l, 400);
+	assert_true(line_run(&l, 200) <= 0.1e8);
+	line_run(&l, 4000);
+	assert_true(line_run(&l, 1000) >= 0.95e8);
+}
+
+/* The session is at its cap: the new one is used at once, and stays though the path loses. */
+static void a_cap_raised_during_a_test_of_the_loss_is_used(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e9, 60, 400000000);
+	l.loss = 0.15;
+	for (int i = 0; i < 4000 && !l.r.testing; i++)
+		line_run(&l, 1);
+	assert_true(l.r.testing);
+	rate_set_cap(&l.r, 800000000);
+	line_run(&l, 300);
+	for (int i = 0; i < 20; i++)
+		assert_true(line_run(&l, 300) >= 0.75e9);
+	assert_int_equal(l.r.ceiling_bps, 0);
+}
+
+/* One who sends next to nothing fills what nobody left him; then a little less is enough. */
+static void bulk_does_not_give_way_to_a_trickle(void **state)
+{
+	struct line l;
+
+	(void)state;
+	line_init(&l, 1e9, 60, 1000000000);
+	l.bulk = true;
+	line_run(&l, 2000);
+	l.cross_bps = 0.01e9;
+	for (int i = 0; i < 10; i++)
+		assert_true(line_run(&l, 1000) >= 0.95e9);
 }
 
 static void a_cap_below_the_floor_is_kept(void **state)
@@ -324,6 +384,9 @@ int main(void)
 		cmocka_unit_test(a_receiver_that_lies_about_time_does_not_raise_the_rate),
 		cmocka_unit_test(bulk_is_not_stuck_when_the_path_grew_while_it_was_idle),
 		cmocka_unit_test(a_queue_met_after_a_pause_does_not_become_the_path),
+		cmocka_unit_test(a_queue_that_never_moves_is_the_path),
+		cmocka_unit_test(a_cap_raised_during_a_test_of_the_loss_is_used),
+		cmocka_unit_test(bulk_does_not_give_way_to_a_trickle),
 		cmocka_unit_test(an_idle_sender_learns_nothing),
 	};
 

@@ -211,6 +211,13 @@ def groups():
         [Want("given_up", "max", "<=", 0.1)],
         [Point(f"{r} ms", f"--rate-gbps 1 --rtt-ms {r} --class urgent --mib 700 "
                "--cross cubic:2000,3000", 30) for r in (10, 50, 100)])
+    yield Group(
+        "beside", "normal beside a CUBIC flow, caps 0.5 x, 1 x and 1.5 x the line and none",
+        "keeps a third of the line and leaves the flow a quarter",
+        [Want("cross_share", "max", "<=", 0.667), Want("cross_share", "min", ">=", 0.25)],
+        [Point(f"{r} ms, {f'cap {c:g} x' if c else 'no cap'}",
+               f"--rate-gbps 0.2 --rtt-ms {r} --cap-gbps {c * 0.2:g} --mib 200 --cross cubic:2000,6000", 30)
+         for r in (20, 50, 100) for c in (0.5, 1, 1.5, 0)])
     steps = "".join(f" --rtt-step {at},{rtt}" for at, rtt in
                     ((700, 65), (1400, 50), (2100, 35), (2800, 50), (3500, 65), (4200, 35)))
     yield Group(
@@ -226,13 +233,13 @@ def groups():
          Want("flows_queue_ms_p95", "max", "<=", lambda p: ms(p) / 2, 1, 2)],
         [Point(f"{n} flows, {r} ms, {percent(p)}, {f'cap {c:g} x' if c else 'no cap'}",
                f"--rate-gbps 0.2 --rtt-ms {r} --loss {p:g} --cap-gbps {c * 0.2:g} --flows {n} "
-               f"--flow-start-ms 700 --mib {160 if n == 2 else 120}", 3)
+               f"--flow-start-ms 700 --mib {160 if n == 2 else 120}", 30)
          for n in (2, 4) for r in (10, 50, 100) for p in (0, 0.01) for c in (1, 1.5, 0)])
     yield Group(
         "fair-bulk", "the same of class bulk, cap = line", "Jain >= 0.9, line >= 0.6 used",
         [Want("jain", "min", ">=", 0.9), Want("flows_used", "min", ">=", 0.6)],
         [Point(f"{n} flows, {r} ms", f"--rate-gbps 0.2 --rtt-ms {r} --class bulk --flows {n} "
-               f"--flow-start-ms 700 --mib {160 if n == 2 else 120}", 3)
+               f"--flow-start-ms 700 --mib {160 if n == 2 else 120}", 30)
          for n in (2, 4) for r in (10, 50)],
         "Bulk takes the queue of other bulk for that of others and gives way in turns.")
     yield Group(
@@ -240,7 +247,7 @@ def groups():
         "the order after the step takes <= 1.2 of the ideal time",
         [Want("slowest_seconds", "max", "<=", 1.2 * 40 * (1 << 20) * 8 * LINE_PER_SYMBOL / 0.2e9, 1, 3)],
         [Point(f"{c}, {a:g} to {b:g} ms", f"--rate-gbps 0.2 --rtt-ms {a:g} --rtt-step 3000,{b:g} --class {c} "
-               "--mib 80 --transfers 2 --every-ms 6000 --queue-bytes 500000", 3)
+               "--mib 80 --transfers 2 --every-ms 6000 --queue-bytes 500000", 30)
          for c in ("bulk", "normal", "urgent") for a, b in ((0.2, 20), (20, 0.2), (5, 60), (60, 5))])
     yield Group(
         "return", "feedback that fares worse: half of it lost, in bursts too, a line of a hundredth; 50 "

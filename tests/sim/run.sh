@@ -152,6 +152,12 @@ else
 	fail "--csv and --plot tell the same run: strait-sim ${cross[*]} --csv FILE --plot FILE"
 fi
 
+beside=(--rate-gbps 0.2 --rtt-ms 20 --mib 150 --cross cubic:2000,4000 --light --seeds 2 --json)
+"$sim" "${beside[@]}" >"$work/beside" 2>"$work/err"
+count_seeds "$work/beside" "${beside[*]}"
+check "normal keeps a third of the line beside a CUBIC flow and leaves it a quarter" \
+	"(all(0.25 <= r['cross_share'] <= 0.67 for r in runs), 'it has %.3f' % summary['cross_share']['max'])" "$work/beside"
+
 # flows NAME EXPRESSION OPTION..: sessions that share 40 Mbit/s.
 flows() {
 	local args=(--rate-gbps 0.04 --light "${@:3}" --json)
