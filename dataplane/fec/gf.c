@@ -41,6 +41,11 @@ static void make_tables(void)
 #endif
 }
 
+uint64_t gf_matrix(uint8_t c)
+{
+	return matrix[c];
+}
+
 const uint8_t *gf_inverses(void)
 {
 	pthread_once(&tables_once, make_tables);

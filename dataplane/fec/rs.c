@@ -232,20 +232,53 @@ static void solve(struct rs *rs, size_t len, uint32_t e, uint8_t *const *syndrom
 	}
 }
 
-int rs_decode(struct rs *rs, uint32_t k, size_t len, uint8_t *const *src, const uint64_t *present,
-	const uint8_t *esi, uint8_t *const *rows, uint32_t n_rows)
+/* Rows with sums to the front, at most e of them: they become syndromes. How many. */
+static uint32_t subtract_sums(const struct rs *rs, uint32_t k, size_t len, uint8_t *esi,
+	uint8_t **rows, uint32_t n_rows, uint32_t e, const uint8_t *const *sums, uint32_t n_sums)
 {
+	const uint8_t one = 1;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < n_rows && n < e; i++) {
+		uint8_t r = esi[i], *row = rows[i];
+		const uint8_t *sum;
+
+		if (r - k >= n_sums)
+			continue;
+		sum = sums[r - k];
+		if (rs->wide)
+			gf_sum(1, 1, len, &one, &sum, &row, true);
+		else
+			for (size_t at = 0; at < len; at++)
+				row[at] ^= sum[at];
+		esi[i] = esi[n];
+		rows[i] = rows[n];
+		esi[n] = r;
+		rows[n++] = row;
+	}
+	return n;
+}
+
+int rs_decode_summed(struct rs *rs, uint32_t k, size_t len, uint8_t *const *src,
+	const uint64_t *present, const uint8_t *given_esi, uint8_t *const *given_rows,
+	uint32_t n_rows, const uint8_t *const *sums, uint32_t n_sums)
+{
+	uint8_t esi[STRAIT_ESI_COUNT], *rows[STRAIT_ESI_COUNT];
 	uint8_t column[STRAIT_BLOCK_SYMBOLS_MAX];
 	unsigned char *missing[STRAIT_BLOCK_SYMBOLS_MAX];
 	uint64_t seen[4] = { 0 };
-	uint32_t e = 0;
+	uint32_t e = 0, n;
 
 	if (!is_valid(k, 0, 0, len))
 		return -EINVAL;
 	for (uint32_t i = 0; i < n_rows; i++) {
-		if (esi[i] < k || esi[i] >= STRAIT_ESI_COUNT || is_present(seen, esi[i]))
+		uint8_t x = given_esi[i];
+
+		if (x < k || x >= STRAIT_ESI_COUNT || is_present(seen, x))
 			return -EINVAL;
-		seen[esi[i] / 64] |= 1ULL << (esi[i] % 64);
+		seen[x / 64] |= 1ULL << (x % 64);
+		esi[i] = x;
+		rows[i] = given_rows[i];
 	}
 	for (uint32_t j = 0; j < k; j++) {
 		if (is_present(present, j))
@@ -259,8 +292,15 @@ int rs_decode(struct rs *rs, uint32_t k, size_t len, uint8_t *const *src, const 
 		return 0;
 
 	rs->table_k = 0; /* the tables are about to hold something else */
-	make_syndromes(rs, k, len, src, present, esi, rows, e);
+	n = subtract_sums(rs, k, len, esi, rows, n_rows, e, sums, n_sums);
+	make_syndromes(rs, k, len, src, present, esi + n, rows + n, e - n);
 	invert_cauchy(esi, column, e, rs->inverse);
 	solve(rs, len, e, rows, missing);
 	return (int)e;
+}
+
+int rs_decode(struct rs *rs, uint32_t k, size_t len, uint8_t *const *src, const uint64_t *present,
+	const uint8_t *esi, uint8_t *const *rows, uint32_t n_rows)
+{
+	return rs_decode_summed(rs, k, len, src, present, esi, rows, n_rows, NULL, 0);
 }

@@ -68,3 +68,12 @@ int rs_encode_update(struct rs *rs, uint32_t k, uint32_t first, uint32_t rows, s
  */
 int rs_decode(struct rs *rs, uint32_t k, size_t len, uint8_t *const *src, const uint64_t *present,
 	const uint8_t *esi, uint8_t *const *rows, uint32_t n_rows);
+
+/**
+ * The same where sums[r], r < n_sums, has what the present symbols add to the row with ESI k + r.
+ * Such rows are used first; as long as they suffice, no present symbol is read and its src may be
+ * NULL.
+ */
+int rs_decode_summed(struct rs *rs, uint32_t k, size_t len, uint8_t *const *src,
+	const uint64_t *present, const uint8_t *given_esi, uint8_t *const *given_rows,
+	uint32_t n_rows, const uint8_t *const *sums, uint32_t n_sums);

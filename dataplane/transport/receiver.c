@@ -85,10 +85,16 @@ static void object_done(void *ctx, struct rx_transfer *t, uint32_t object)
 	session_rx_event(s, t);
 }
 
-static void block_done(struct session *s, struct rx_transfer *t, uint8_t stream, uint32_t block)
+/* `lacked` of its source symbols were rebuilt. */
+static void block_done(struct session *s, struct rx_transfer *t, uint8_t stream, uint32_t block,
+	uint32_t lacked)
 {
+	uint64_t digest;
+	bool known = stream == STRAIT_STREAM_OBJECTS &&
+		rx_fold_end(&s->rx.folds, t, block, lacked, &digest);
+
 	receiver_rows_free(s, &t->stream[stream].blocks[block]);
-	rx_block_complete(t, stream, block, object_done, s);
+	rx_block_complete(t, stream, block, known ? &digest : NULL, object_done, s);
 	if (stream == STRAIT_STREAM_MANIFEST &&
 		t->stream[stream].floor == t->stream[stream].part.blocks && !t->manifest_told) {
 		t->manifest_told = t->tell_manifest = true;
@@ -104,29 +110,35 @@ static void block_decode(struct session *s, struct rx_transfer *t, uint8_t strea
 	uint32_t k = partition_k(&st->part, block), symbol = st->part.symbol_bytes, n = 0;
 	uint8_t *src[STRAIT_BLOCK_SYMBOLS_MAX], *rows[STRAIT_ESI_COUNT];
 	uint8_t esi[STRAIT_ESI_COUNT];
+	const uint8_t *sums[FOLD_ROWS_MAX];
 	uint64_t present[2];
 	bool scattered[STRAIT_BLOCK_SYMBOLS_MAX] = { false };
+	uint32_t n_sums = 0, summed = 0, lacking = rx_block_lacking(b, k);
 	int rebuilt;
 
+	if (stream == STRAIT_STREAM_OBJECTS)
+		n_sums = rx_fold_sums(&s->rx.folds, t, block, s->rx.gather_bytes, sums);
+	for (uint16_t slot = b->row; slot != RX_NO_ROW; slot = s->rx.rows.slots[slot].next) {
+		esi[n] = s->rx.rows.slots[slot].esi;
+		summed += esi[n] - k < n_sums;
+		rows[n++] = scratch_bytes(&s->rx.rows, slot);
+	}
 	for (uint32_t j = 0; j < k; j++) {
 		uint64_t at = partition_offset(&st->part, block, j);
 		uint32_t len = partition_symbol_len(&st->part, at);
 		uint8_t *bounce = s->rx.gather_bytes + (size_t)j * symbol;
 
 		if (b->present[j / 64] >> (j % 64) & 1) {
-			src[j] = rx_symbol_gather(t, stream, at, len, bounce);
+			if (summed < lacking)
+				src[j] = rx_symbol_gather(t, stream, at, len, bounce);
 		} else if (len != symbol ||
 			rx_symbol_place(t, stream, at, len, &src[j]) != RX_PLACE_DIRECT) {
 			src[j] = bounce;
 			scattered[j] = true;
 		}
 	}
-	for (uint16_t slot = b->row; slot != RX_NO_ROW; slot = s->rx.rows.slots[slot].next) {
-		esi[n] = s->rx.rows.slots[slot].esi;
-		rows[n++] = scratch_bytes(&s->rx.rows, slot);
-	}
 	memcpy(present, b->present, sizeof(present));
-	rebuilt = rs_decode(&s->rx.rs, k, symbol, src, present, esi, rows, n);
+	rebuilt = rs_decode_summed(&s->rx.rs, k, symbol, src, present, esi, rows, n, sums, n_sums);
 	if (rebuilt < 0)
 		return;
 	for (uint32_t j = 0; j < k; j++) {
@@ -139,7 +151,7 @@ static void block_decode(struct session *s, struct rx_transfer *t, uint8_t strea
 	}
 	COUNT(s, rx_decoded_blocks);
 	COUNT_ADD(s, rx_decoded_symbols, (uint64_t)rebuilt);
-	block_done(s, t, stream, block);
+	block_done(s, t, stream, block, (uint32_t)rebuilt);
 }
 
 /* A symbol or a placement arrived: complete or decode the block if that is possible now. */
@@ -154,7 +166,7 @@ void receiver_settle(struct session *s, struct rx_transfer *t, uint8_t stream, u
 	if (stream == STRAIT_STREAM_OBJECTS && !rx_block_is_placed(t, block))
 		return;
 	if (rx_block_is_full(b, k))
-		block_done(s, t, stream, block);
+		block_done(s, t, stream, block, 0);
 	else
 		block_decode(s, t, stream, block);
 }
@@ -289,6 +301,10 @@ static void symbol_store(struct session *s, struct target *g, enum verdict v, co
 			memcpy(g->dst, bytes, g->len);
 		b->present[g->esi / 64] |= UINT64_C(1) << (g->esi % 64);
 		COUNT(s, rx_source);
+		/* Rows come only for what somebody waits for; the rest comes block by block. */
+		if (v == VERDICT_SOURCE && g->flags & STRAIT_FLAG_TAIL &&
+			g->stream == STRAIT_STREAM_OBJECTS && g->len == s->cfg.symbol_bytes)
+			rx_fold_symbol(&s->rx.folds, g->t, g->block, g->esi, g->dst);
 	}
 	receiver_settle(s, g->t, g->stream, g->block);
 }
@@ -402,6 +418,37 @@ static int refuse(struct session *s, enum verdict v)
 		COUNT(s, rx_length);
 		return -EMSGSIZE;
 	}
+}
+
+/*
+ * Blocks that come interleaved are as many streams of writes, more than the processor foresees:
+ * 610 cycles to open a packet of 1,432 bytes of 64 blocks in turn, 500 when asked for like this.
+ */
+void session_recv_ahead(struct session *s, const uint8_t *packet, size_t len)
+{
+	const struct rx_slot *slot;
+	struct packet_header h;
+	struct rx_stream *st;
+	uint64_t at;
+	uint32_t n;
+	uint8_t *dst;
+
+	for (size_t i = 0; i < len; i += 64)
+		__builtin_prefetch(packet + i);
+	if (packet_header_decode(packet, len, &h) < 0 || h.type != STRAIT_PACKET_DATA)
+		return;
+	slot = &s->rx.slots[h.transfer % SESSION_TRANSFERS_MAX];
+	if (!slot->used || slot->id != h.transfer || slot->t == NULL || !slot->t->begun)
+		return;
+	st = &slot->t->stream[STRAIT_STREAM_OBJECTS];
+	if (h.block >= st->part.blocks || h.esi >= partition_k(&st->part, h.block))
+		return;
+	at = partition_offset(&st->part, h.block, h.esi);
+	n = partition_symbol_len(&st->part, at);
+	if (rx_symbol_place(slot->t, STRAIT_STREAM_OBJECTS, at, n, &dst) != RX_PLACE_DIRECT)
+		return;
+	for (uint32_t i = 0; i < n; i += 64)
+		__builtin_prefetch(dst + i, 1);
 }
 
 int receiver_symbol(struct session *s, const struct packet_header *h, struct key_slot *key,

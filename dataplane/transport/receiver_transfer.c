@@ -246,6 +246,7 @@ void receiver_close(struct session *s, struct rx_slot *slot, uint8_t status)
 
 	receiver_retire(s, slot->id);
 	list_free(s, &slot->early);
+	rx_folds_close(&s->rx.folds, slot->id);
 	slot->used = false;
 	slot->t = NULL;
 	resolved->bytes += slot->open.stream_bytes - (t != NULL ? t->resolved_bytes : 0);

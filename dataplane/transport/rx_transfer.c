@@ -128,6 +128,11 @@ static uint32_t present_count(const struct rx_block *b)
 	return bits_count(b->present[0]) + bits_count(b->present[1]);
 }
 
+uint32_t rx_block_lacking(const struct rx_block *b, uint32_t k)
+{
+	return k - present_count(b);
+}
+
 bool rx_block_is_full(const struct rx_block *b, uint32_t k)
 {
 	return present_count(b) == k;
@@ -143,7 +148,8 @@ uint32_t rx_block_missing(const struct rx_block *b, uint32_t k)
 }
 
 void rx_block_complete(struct rx_transfer *t, uint8_t stream, uint32_t block,
-	void (*done)(void *ctx, struct rx_transfer *t, uint32_t object), void *ctx)
+	const uint64_t *digest, void (*done)(void *ctx, struct rx_transfer *t, uint32_t object),
+	void *ctx)
 {
 	struct rx_stream *s = &t->stream[stream];
 	uint64_t at = partition_offset(&s->part, block, 0);
@@ -167,7 +173,9 @@ void rx_block_complete(struct rx_transfer *t, uint8_t stream, uint32_t block,
 		if (o->state != RX_OBJECT_PLACED)
 			continue;
 		if (!rx_resume_has(o->resume, block - o->first_block)) {
-			uint64_t piece = digest_bytes(o->data + (from - t->offsets[i]), to - from);
+			uint64_t piece = digest != NULL
+				? *digest
+				: digest_bytes(o->data + (from - t->offsets[i]), to - from);
 
 			o->digest_so_far ^= digest_shift(piece, t->offsets[i + 1] - to);
 			rx_resume_mark(o->resume, block - o->first_block);

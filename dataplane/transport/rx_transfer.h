@@ -131,6 +131,9 @@ uint8_t *rx_symbol_gather(struct rx_transfer *t, uint8_t stream, uint64_t at, ui
 /** All objects that the block overlaps are placed or dropped. */
 bool rx_block_is_placed(struct rx_transfer *t, uint32_t block);
 
+/** Source symbols that did not come. */
+uint32_t rx_block_lacking(const struct rx_block *b, uint32_t k);
+
 /** All k source symbols are present. */
 bool rx_block_is_full(const struct rx_block *b, uint32_t k);
 
@@ -141,9 +144,11 @@ uint32_t rx_block_missing(const struct rx_block *b, uint32_t k);
 /**
  * The block became complete: digest its pieces, note them in the resume areas, move the floor, find
  * complete objects. Calls done(ctx, object) for each. The block must be full and not complete yet.
+ * digest is the block's, where it lies in one object, or NULL: it is read.
  */
 void rx_block_complete(struct rx_transfer *t, uint8_t stream, uint32_t block,
-	void (*done)(void *ctx, struct rx_transfer *t, uint32_t object), void *ctx);
+	const uint64_t *digest, void (*done)(void *ctx, struct rx_transfer *t, uint32_t object),
+	void *ctx);
 
 /** The object is not stored: its symbols count as present. Calls full(ctx, block) for blocks that
  * became full. */

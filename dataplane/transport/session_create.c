@@ -87,6 +87,8 @@ static int receiver_init(struct session *s)
 		ret = scratch_init(&r->early, s->cfg.scratch_slots, s->cfg.symbol_bytes);
 	if (ret == 0)
 		ret = scratch_init(&r->rows, s->cfg.row_slots, s->cfg.symbol_bytes);
+	if (ret == 0)
+		ret = rx_folds_init(&r->folds, s->cfg.symbol_bytes);
 	if (ret < 0)
 		return ret;
 	r->bounce = aligned_alloc(64, (STRAIT_SYMBOL_BYTES_MAX + 63) / 64 * 64);
@@ -99,6 +101,7 @@ static void receiver_fini(struct session *s)
 	pnwindow_fini(&s->rx.window);
 	scratch_fini(&s->rx.early);
 	scratch_fini(&s->rx.rows);
+	rx_folds_fini(&s->rx.folds);
 	free(s->rx.bounce);
 	free(s->rx.gather_bytes);
 }

@@ -11,6 +11,7 @@
 #include "dataplane/transport/rate.h"
 #include "dataplane/transport/redundancy.h"
 #include "dataplane/transport/rtt.h"
+#include "dataplane/transport/rx_fold.h"
 #include "dataplane/transport/rx_transfer.h"
 #include "dataplane/transport/scratch.h"
 #include "dataplane/transport/sentlog.h"
@@ -28,6 +29,7 @@
  *   mtu.c       which packet size the path carries (RFC 8899)
  *   feedback.c  what reports mean: acknowledgments, loss, RTT, repair by cost
  *   receiver.c  where an authentic symbol goes: place, scratch, row store; decoding
+ *   rx_fold.c    digest and sums of rows of blocks that are not whole yet
  *   receiver_transfer.c, sender_transfer.c   the life of a transfer at either end
  *   report.c    what the receiver says about what it has: REPORT, HAVE, NEED
  */
@@ -133,6 +135,7 @@ struct receiver {
 	bool any_untold; /* a slot may have an event: looked at every turn of a worker */
 	struct pnwindow window;
 	struct scratch early, rows;
+	struct rx_folds folds;
 	uint16_t stray; /* scratch slots of transfers whose OPEN did not come yet */
 	struct rs rs;
 	uint8_t *bounce;       /* one packet */

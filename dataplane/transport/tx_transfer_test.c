@@ -94,7 +94,7 @@ static void object_done(void *ctx, struct rx_transfer *t, uint32_t object)
 
 static void block_full(void *ctx, struct rx_transfer *t, uint32_t block)
 {
-	rx_block_complete(t, STRAIT_STREAM_OBJECTS, block, object_done, ctx);
+	rx_block_complete(t, STRAIT_STREAM_OBJECTS, block, NULL, object_done, ctx);
 }
 
 /* Carry every symbol that both sides want across. */

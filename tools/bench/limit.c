@@ -24,19 +24,20 @@ struct limit {
 	IMB_MGR *mgr;
 	uint8_t *pool, *ring, *parity[BENCH_ROWS_MAX];
 	size_t pool_bytes, slot_bytes, at;
-	uint32_t symbol_bytes, rows, packet;
+	uint32_t symbol_bytes, rows, slots, packet;
 	uint64_t number, digest;
 	uint8_t matrix[(K + BENCH_ROWS_MAX) * K];
 	uint8_t tables[BENCH_ROWS_MAX + 1][32 * K * BENCH_ROWS_MAX]; /* by number of rows */
 };
 
-struct limit *limit_create(uint8_t *pool, size_t pool_bytes, uint32_t symbol_bytes, uint32_t rows)
+struct limit *limit_create(uint8_t *pool, size_t pool_bytes, uint32_t symbol_bytes, uint32_t rows,
+	uint32_t slots)
 {
 	const uint8_t secret[STRAIT_KEY_BYTES] = { 1 };
 	size_t line = HOST_LINE_BYTES, row = (symbol_bytes + line - 1) / line * line;
 	struct limit *l;
 
-	if (rows > BENCH_ROWS_MAX || pool_bytes < (size_t)K * symbol_bytes) {
+	if (rows > BENCH_ROWS_MAX || slots == 0 || pool_bytes < (size_t)K * symbol_bytes) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -48,8 +49,9 @@ struct limit *limit_create(uint8_t *pool, size_t pool_bytes, uint32_t symbol_byt
 	l->pool_bytes = pool_bytes;
 	l->symbol_bytes = symbol_bytes;
 	l->rows = rows;
+	l->slots = slots;
 	l->slot_bytes = host_slot_bytes(symbol_bytes);
-	l->ring = host_region_get(HOST_RING_SLOTS * l->slot_bytes);
+	l->ring = host_region_get(l->slots * l->slot_bytes);
 	l->mgr = alloc_mb_mgr(0);
 	for (uint32_t r = 0; r < rows; r++)
 		l->parity[r] = aligned_alloc(line, row);
@@ -71,7 +73,7 @@ void limit_destroy(struct limit *l)
 {
 	if (l == NULL)
 		return;
-	host_region_put(l->ring, HOST_RING_SLOTS * l->slot_bytes);
+	host_region_put(l->ring, l->slots * l->slot_bytes);
 	if (l->mgr != NULL)
 		free_mb_mgr(l->mgr);
 	for (uint32_t r = 0; r < l->rows; r++)
@@ -137,10 +139,10 @@ static void tx_block(struct limit *l, uint32_t rows)
 		if (rows > 0)
 			ec_encode_data_update((int)l->symbol_bytes, K, (int)rows, (int)j,
 				l->tables[rows], symbol, l->parity);
-		seal(l, symbol, next_packet(l, HOST_RING_SLOTS));
+		seal(l, symbol, next_packet(l, l->slots));
 	}
 	for (uint32_t r = 0; r < rows; r++)
-		seal(l, l->parity[r], next_packet(l, HOST_RING_SLOTS));
+		seal(l, l->parity[r], next_packet(l, l->slots));
 }
 
 static void rx_block(struct limit *l, uint32_t rows)
@@ -151,7 +153,7 @@ static void rx_block(struct limit *l, uint32_t rows)
 	for (uint32_t j = 0; j < K; j++) {
 		uint8_t *symbol = block + (size_t)j * l->symbol_bytes;
 
-		unseal(l, next_packet(l, HOST_RING_SLOTS), symbol);
+		unseal(l, next_packet(l, l->slots), symbol);
 		l->digest ^= ~crc64_ecma_norm(~0ULL, symbol, l->symbol_bytes);
 	}
 }
@@ -177,7 +179,7 @@ static double gbps(struct limit *l, void (*block)(struct limit *l, uint32_t rows
 {
 	uint64_t end, cpu, blocks = 0;
 
-	for (uint32_t i = 0; i < HOST_RING_SLOTS / K; i++)
+	for (uint32_t i = 0; i < l->slots / K; i++)
 		block(l, rows); /* caches and branch predictors as in the long run */
 	cpu = host_cpu_ns();
 	end = host_now_ns() + (uint64_t)(seconds * 1e9);

@@ -19,8 +19,9 @@
 
 struct limit;
 
-/** pool is the caller's, of pool_bytes >= one block. NULL + errno. */
-struct limit *limit_create(uint8_t *pool, size_t pool_bytes, uint32_t symbol_bytes, uint32_t rows);
+/** pool is the caller's, of pool_bytes >= one block; a ring of so many slots. NULL + errno. */
+struct limit *limit_create(uint8_t *pool, size_t pool_bytes, uint32_t symbol_bytes, uint32_t rows,
+	uint32_t slots);
 void limit_destroy(struct limit *l);
 
 /** Gbit/s over about this many seconds, with the rows given here (at most those of create). */

@@ -165,7 +165,8 @@ static int run(const struct bench_options *o, struct result *r)
 		if (own == NULL)
 			goto out;
 	}
-	x.limit = limit_create(own != NULL ? own : x.pool, x.pool_bytes, o->symbol_bytes, o->rows);
+	x.limit = limit_create(own != NULL ? own : x.pool, x.pool_bytes, o->symbol_bytes, o->rows,
+		bench_ring_slots(o));
 	if (x.limit == NULL)
 		goto out;
 	ret = 0;
@@ -195,7 +196,7 @@ static int edge_run(const struct bench_options *o, struct result *r)
 	x.pool = host_region_get(x.pool_bytes);
 	if (x.pool == NULL)
 		return -ENOMEM;
-	x.limit = limit_create(x.pool, x.pool_bytes, o->symbol_bytes, 0);
+	x.limit = limit_create(x.pool, x.pool_bytes, o->symbol_bytes, 0, HOST_RING_SLOTS);
 	if (x.limit == NULL) {
 		ret = -errno;
 		goto out;

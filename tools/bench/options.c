@@ -52,7 +52,9 @@ static const char usage[] =
 	"  --loss P        rx: share of packets that never arrive, repaired by rows (0)\n"
 	"  --cpu N         run on this CPU (the last one allowed)\n"
 	"  --pool-mib N    bytes of each pool (1024)\n"
-	"  --ring-mib N    rx: packets sealed before each timed stretch (64)\n"
+	"  --ring-mib N    rx: packets come from a ring of 4 to 96 MiB, of the path and of its\n"
+	"                  ceiling: out of memory, as where no cache is between it and the\n"
+	"                  network card (2,048 packets, as the ceilings of the sender: cached)\n"
 	"  --keys N        exist, index, diff: digests (50000000)\n"
 	"  --json          one JSON object\n"
 	"  --rate N        control: events a second (100000); --keys counts there, too\n"
@@ -200,7 +202,6 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, char *er
 		.mtu = 1500,
 		.runs = 5,
 		.pool_mib = 1024,
-		.ring_mib = 64,
 		.keys = 50000000,
 		.cpu = -1,
 		.rate = 100000 };

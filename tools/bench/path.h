@@ -27,6 +27,9 @@ struct stretch {
 	uint64_t standin_cycles;  /* tx: the stand-in's part, not the sender's */
 };
 
+/** Packets of the ring: those of the ceilings, or what --ring-mib holds. */
+uint32_t bench_ring_slots(const struct bench_options *o);
+
 struct tx_bench;
 
 /** pool is the caller's. NULL + errno; ERANGE: no loss makes the sender plan so many rows. */

@@ -14,6 +14,7 @@
 
 enum {
 	BURST = 32,
+	AHEAD = 2, /* packets, as the worker of an edge */
 	REPLIES = 4096,
 	STALLED = 1000, /* rings without a packet of data */
 	FIRST_NS = 1000000000,
@@ -37,6 +38,13 @@ struct rx_bench {
 	double loss;
 };
 
+uint32_t bench_ring_slots(const struct bench_options *o)
+{
+	if (o->verb != BENCH_RX || o->ring_mib == 0)
+		return HOST_RING_SLOTS;
+	return (uint32_t)(((size_t)o->ring_mib << 20) / host_slot_bytes(o->symbol_bytes));
+}
+
 struct rx_bench *rx_bench_create(const struct bench_options *o, const uint8_t *pool)
 {
 	struct rx_bench *b = calloc(1, sizeof(*b));
@@ -46,8 +54,8 @@ struct rx_bench *rx_bench_create(const struct bench_options *o, const uint8_t *p
 	if (b == NULL)
 		return NULL;
 	b->slot_bytes = host_slot_bytes(o->symbol_bytes);
-	b->ring_bytes = (size_t)o->ring_mib << 20;
-	b->slots = (uint32_t)(b->ring_bytes / b->slot_bytes);
+	b->slots = bench_ring_slots(o);
+	b->ring_bytes = b->slots * b->slot_bytes;
 	b->pool_bytes = (size_t)o->pool_mib << 20;
 	b->cap = o->symbol_bytes + STRAIT_OVERHEAD_BYTES;
 	b->objects = (uint32_t)(b->pool_bytes / SOURCE_OBJECT_BYTES);
@@ -220,8 +228,11 @@ static int ring_drain(struct rx_bench *b, struct stretch *out)
 		for (uint32_t n = 0; n < BURST && i < b->filled; n++, i++) {
 			const uint8_t *packet = b->ring + i * b->slot_bytes + HOST_HEADROOM_BYTES;
 
-			if (i + 1 < b->filled)
-				session_recv_ahead(packet + b->slot_bytes, b->lens[i + 1]);
+			if (i + AHEAD < b->filled)
+				session_recv_ahead(b->rx, packet + AHEAD * b->slot_bytes,
+					b->lens[i + AHEAD]);
+			if (i + 2 * AHEAD < b->filled)
+				__builtin_prefetch(packet + 2 * AHEAD * b->slot_bytes);
 			if (session_recv(b->rx, b->now_ns, packet, b->lens[i]) == -EBADMSG)
 				return -EBADMSG;
 			b->now_ns += b->packet_ns;
