@@ -22,6 +22,8 @@ enum { ADMIN_TIMEOUT_MS = 10000 };
 #define POLL_NS (10 * SECOND)
 
 struct follower {
+	TAILQ_ENTRY(follower) entry; /* if waiting */
+	bool waiting;
 	struct follower_site *site;
 	const struct site_source_config *cfg;
 	uint32_t owner;                 /* the first one */
@@ -150,10 +152,18 @@ static int on_list_begin(void *ctx)
 {
 	struct follower *f = ctx;
 	uint16_t tenant = UINT16_MAX;
+	int rc;
 
 	(void)tenant_of(f->site, "default", 7, &tenant);
-	on_walk_begin(f);
-	return store_listing_begin(f->site->store, f->owner, tenant);
+	rc = store_listing_begin(f->site->store, f->owner, tenant);
+	if (rc == 0)
+		on_walk_begin(f);
+	if (f->waiting && rc == 0)
+		TAILQ_REMOVE(&f->site->waiting, f, entry);
+	else if (!f->waiting && rc == -EBUSY)
+		TAILQ_INSERT_TAIL(&f->site->waiting, f, entry);
+	f->waiting = rc == -EBUSY;
+	return rc;
 }
 
 /* The admin port lists the default tenant's keys alone. */
@@ -172,7 +182,13 @@ static int on_list_end(bool ok, void *ctx)
 {
 	struct follower *f = ctx;
 	int64_t missing = store_listing_end(f->site->store, ok, clock_now_ns());
+	struct follower *next = TAILQ_FIRST(&f->site->waiting);
 
+	if (next != NULL) {
+		TAILQ_REMOVE(&f->site->waiting, next, entry);
+		next->waiting = false;
+		source_adapter_poke(next->adapter);
+	}
 	if (ok && missing >= 0)
 		on_walk_end(f);
 	if (missing > 0)
@@ -319,6 +335,12 @@ static struct pool_source *pool_create(struct follower *f, char *err, size_t err
  * ---------------------------------------------------------------------------------
  */
 
+void follower_site_init(struct follower_site *site)
+{
+	*site = (struct follower_site){ 0 };
+	TAILQ_INIT(&site->waiting);
+}
+
 struct follower *follower_create(struct follower_site *site, unsigned int number, char *err,
 	size_t err_len)
 {
@@ -351,6 +373,8 @@ void follower_destroy(struct follower *f)
 {
 	if (f == NULL)
 		return;
+	if (f->waiting)
+		TAILQ_REMOVE(&f->site->waiting, f, entry);
 	source_adapter_destroy(f->adapter);
 	engine_source_destroy(f->engine);
 	pool_source_destroy(f->pool);

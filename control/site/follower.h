@@ -7,6 +7,7 @@
 #include "control/sources/query.h"
 
 #include <stdbool.h>
+#include <sys/queue.h>
 
 /*
  * One source of a site, whatever kind it is, and how its word gets into the store: a Mooncake
@@ -35,9 +36,10 @@ struct follower_site {
 	struct store *store;
 	struct recall *recall;
 	uint64_t seed;
-	uint64_t strangers;       /* events of tenants that are not configured, or without a key */
-	uint32_t owners;          /* given out so far */
-	bool fixed[STORE_OWNERS]; /* for the store's configuration */
+	uint64_t strangers; /* events of tenants that are not configured, or without a key */
+	uint32_t owners;    /* given out so far */
+	TAILQ_HEAD(, follower) waiting; /* to list, while another one does */
+	bool fixed[STORE_OWNERS];       /* for the store's configuration */
 };
 
 /* A source as people want to see it. */
@@ -48,6 +50,8 @@ struct site_source_view {
 	char trouble[256]; /* "": none */
 };
 
+/** The caller fills in the rest. */
+void follower_site_init(struct follower_site *site);
 /** number: in the configuration. NULL + errno, a sentence in err. */
 struct follower *follower_create(struct follower_site *site, unsigned int number, char *err,
 	size_t err_len);

@@ -167,6 +167,7 @@ static int followers_create(struct site_node *n, struct event_base *base, char *
 	n->followers = calloc(n->cfg->sources_count, sizeof(*n->followers));
 	if (n->http == NULL || n->hub == NULL || n->followers == NULL)
 		return -ENOMEM;
+	follower_site_init(&n->site);
 	n->site.cfg = n->cfg;
 	n->site.base = base;
 	n->site.hub = n->hub;

@@ -31,6 +31,7 @@ struct store {
 	bool listing, overrun;
 	uint32_t lister;
 	uint16_t listed_tenant;
+	uint64_t named; /* objects by the listing going on */
 	uint8_t round;
 	struct store_stats stats;
 	uint64_t held[STORE_OWNERS];
@@ -355,6 +356,7 @@ int store_listing_begin(struct store *s, uint32_t source, uint16_t tenant)
 		return -EBUSY;
 	s->listing = true;
 	s->overrun = false;
+	s->named = 0;
 	s->lister = source;
 	s->listed_tenant = tenant;
 	if (++s->round == 0) { /* all marks of 255 listings ago are no marks */
@@ -376,18 +378,24 @@ int store_listed(struct store *s, const struct store_key *k, uint8_t flags, uint
 	if (touched_has(&s->touched, d))
 		return 0;
 	ret = add(s, s->lister, k, d, flags, now_ns);
-	if (ret >= 0)
-		(*find(s, d))->round = s->round;
+	if (ret >= 0) {
+		struct object *x = *find(s, d);
+
+		s->named += x->round != s->round;
+		x->round = s->round;
+	}
 	return ret;
 }
 
 int64_t store_listing_end(struct store *s, bool ok, uint64_t now_ns)
 {
 	int64_t n = 0;
+	bool all = s->touched.count == 0 && s->held[s->lister] == s->named;
 
 	if (!s->listing)
 		return -EINVAL;
-	if (ok)
+	/* Of many tiny sources most listings name just what is known: no need to look at all. */
+	if (ok && !all)
 		n = s->overrun ? -ESTALE : sweep(s, s->lister, false, now_ns);
 	s->listing = false;
 	touched_clear(&s->touched);

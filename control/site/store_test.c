@@ -197,6 +197,26 @@ static void listing_adds_takes_away_and_leaves_what_events_named(void **state)
 	assert_false(is_there(f, 1) || is_there(f, 2) || is_there(f, 4));
 }
 
+static void listing_of_what_is_known_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	for (uint32_t n = 0; n < 3; n++)
+		(void)stored(f, 0, n);
+	(void)stored(f, 1, 7);
+	for (int missing = 3; missing >= 0; missing--) {
+		assert_int_equal(store_listing_begin(f->store, 0, 0), 0);
+		for (uint32_t n = 0; n < 3; n++)
+			for (int twice = 0; twice < 2; twice++)
+				if ((int)n != missing)
+					(void)listed(f, n);
+		assert_int_equal(store_listing_end(f->store, true, 1), missing < 3);
+		for (uint32_t n = 0; n < 3; n++)
+			assert_int_equal(is_there(f, n), (int)n != missing);
+	}
+	assert_true(is_there(f, 7));
+}
+
 static void listing_of_one_tenant_leaves_the_others_alone(void **state)
 {
 	static const struct digest_key other = { { 5 } };
@@ -338,6 +358,7 @@ int main(void)
 		TEST(object_may_have_any_number_of_owners),
 		TEST(what_only_engines_have_is_told_apart),
 		TEST(listing_adds_takes_away_and_leaves_what_events_named),
+		TEST(listing_of_what_is_known_changes_nothing),
 		TEST(listing_of_one_tenant_leaves_the_others_alone),
 		TEST(failed_listing_takes_nothing_away),
 		TEST(warmup_keys_are_left_out_and_memory_is_bounded),

@@ -216,17 +216,10 @@ static bool ask(struct source_adapter *a, const char *path, const struct http_ha
 	return http_get(a->http, a->url, a->cfg.timeout_ms, h, a) != NULL;
 }
 
-/* Only one source lists at a time: the next one comes soon after. */
 static void list_begin(struct source_adapter *a, uint64_t now)
 {
-	struct timeval soon = { 0, AGAIN_MS * 1000 };
-
-	if (a->listing)
+	if (a->listing || a->handler->on_list_begin(a->ctx) < 0)
 		return;
-	if (a->handler->on_list_begin(a->ctx) < 0) {
-		event_add(a->again, &soon);
-		return;
-	}
 	source_listing_begin(&a->s, now);
 	a->list_began_ns = now;
 	a->line_len = 0;
@@ -314,6 +307,11 @@ void source_adapter_destroy(struct source_adapter *a)
 	free(a->status.data);
 	free(a->segments.data);
 	free(a);
+}
+
+void source_adapter_poke(struct source_adapter *a)
+{
+	event_active(a->again, EV_TIMEOUT, 0);
 }
 
 struct question {

@@ -32,7 +32,7 @@ struct source_adapter_handler {
 	void (*on_event)(const struct kv_event *e, void *ctx);
 	/** Forget everything of this source. */
 	void (*on_clear)(void *ctx);
-	/** -EBUSY: another source is listing, it is tried again. */
+	/** -EBUSY: another source is listing; tried again when poked, or a little later. */
 	int (*on_list_begin)(void *ctx);
 	void (*on_listed)(const char *key, size_t len, void *ctx);
 	/** Negative: the listing proves nothing and has to be repeated. */
@@ -45,6 +45,8 @@ struct source_adapter *source_adapter_create(struct event_base *base, struct str
 	const struct source_adapter_handler *handler, void *ctx, char *err, size_t err_len);
 /** After its http, whose requests it made. NULL is ignored. */
 void source_adapter_destroy(struct source_adapter *a);
+/** Now it may list. */
+void source_adapter_poke(struct source_adapter *a);
 /**
  * Ask for objects (query.h); what turns out to be gone in silence has everything listed again. 0 or
  * -ENOMEM.
