@@ -470,8 +470,10 @@ static void trouble(struct world *w)
 		else
 			cache_put(w, i, n);
 	}
-	if (chance(w, 100))
+	if (chance(w, 100)) {
+		cache_remove(w, 0, POISON);
 		cache_put(w, 0, POISON);
+	}
 	if (chance(w, 20) && w->master_up)
 		ask_for(w, i, (int)(rnd(w) % OBJECTS));
 	if (chance(w, 500) && w->master_up)
