@@ -1,0 +1,122 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A site far away: its edge and its site master reach the inter-dc master over strait-wan with 200 ms,
+# 1 % loss and 800 kbit/s. While the snapshot of all its objects crawls through, reports and signs of
+# life must not wait behind it, and no connection may be given up.
+set -uo pipefail
+# shellcheck source=tests/e2e/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+[ "$(id -u)" -eq 0 ] || skip "needs root"
+for tool in ip ethtool; do
+	command -v $tool >/dev/null || skip "$tool is not installed"
+done
+
+objects=30000
+lab_init control-loss
+id=$$
+ns_a=cla-$id ns_w=clw-$id ns_m=clm-$id
+lab_clean_more() {
+	local ns
+	for ns in $ns_a $ns_w $ns_m; do ip netns del $ns 2>/dev/null; done
+}
+for ns in $ns_a $ns_w $ns_m; do
+	ip netns add $ns 2>"$LAB_DIR/log/ip.err" ||
+		skip "no network namespaces here: $(tail -n 1 "$LAB_DIR/log/ip.err")"
+	ip netns exec $ns sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
+		net.ipv6.conf.default.disable_ipv6=1 2>/dev/null
+	ip -n $ns link set lo up
+done
+
+# veth NS1 NAME1 NS2 NAME2
+veth() {
+	ip link add "$2" netns "$1" type veth peer name "$4" netns "$3" 2>"$LAB_DIR/log/ip.err" ||
+		skip "no veth here: $(tail -n 1 "$LAB_DIR/log/ip.err")"
+	ip netns exec "$1" ethtool -K "$2" tx off rx off tso off gso off gro off >/dev/null 2>&1
+	ip netns exec "$3" ethtool -K "$4" tx off rx off tso off gso off gro off >/dev/null 2>&1
+	ip -n "$1" link set "$2" up
+	ip -n "$3" link set "$4" up
+}
+veth $ns_a far $ns_w wan-a
+veth $ns_m far $ns_w wan-m
+veth $ns_a data $ns_a nowhere
+ip -n $ns_a addr add 10.98.0.2/24 dev far
+ip -n $ns_m addr add 10.98.0.1/24 dev far
+
+lab_pki
+"$LAB_BIN/straitctl" pki issue "$LAB_DIR/pki" --role site-master --site a --name site-a \
+	>>"$LAB_DIR/log/pki.out" 2>&1 || die "no certificate for the site master"
+edge_yaml a "net_af_packet0,iface=data" 1G 7401 10.66.0.1 |
+	sed -e "s/listen: 127.0.0.1/listen: 10.98.0.2/" \
+		-e "s/address: 127.0.0.1:.*/address: 10.98.0.1:7400/" >"$LAB_DIR/a.yaml"
+master_yaml 10.98.0.1:7400 >"$LAB_DIR/master.yaml"
+head -c 32 /dev/urandom >"$LAB_DIR/secret"
+chmod 600 "$LAB_DIR/secret"
+mkdir -p "$LAB_DIR/site-a"
+cat >"$LAB_DIR/site-a.yaml" <<-YAML
+	site: a
+	secret: $LAB_DIR/secret
+	state_dir: $LAB_DIR/site-a
+	master: 10.98.0.1:7400
+	tls:
+	  ca: $LAB_DIR/pki/ca.pem
+	  cert: $LAB_DIR/pki/site-a.pem
+	  key: $LAB_DIR/pki/site-a.key
+	sources:
+	  - { name: pool-a, pool: $LAB_SHM/a.pool }
+	tenants:
+	  - { name: default, socket: $LAB_DIR/run/exist-a.sock }
+YAML
+ctl() {
+	ip netns exec $ns_m "$LAB_BIN/straitctl" --master 10.98.0.1:7400 --tls-dir "$LAB_DIR/pki" "$@"
+}
+view() { py '__import__("json").dumps([s for s in r["sites"] if s["site"] == "a"][0])' \
+	r="$(ctl replication status -o json)"; }
+
+"$LAB_BIN/straitctl" pool create --pool "$LAB_A" --size 1G >/dev/null
+lab_put many --bytes-per-block 1024 --objects $objects --requests 100000
+
+spawn wan ip netns exec $ns_w "$LAB_BIN/strait-wan" --port-a net_af_packet0,iface=wan-a,qdisc_bypass=1 \
+	--port-b net_af_packet1,iface=wan-m,qdisc_bypass=1 --json --stats-ms 0 --late-us 20000 \
+	--rate-gbps 0.0008 --queue-bytes 64000 --rtt-ms 200 --loss 0.01 --seed 3
+wait_ready wan
+spawn master ip netns exec $ns_m "$LAB_BIN/strait-master" --config "$LAB_DIR/master.yaml"
+wait_ready master
+spawn edge-a ip netns exec $ns_a "$LAB_BIN/strait-edge" --config "$LAB_DIR/a.yaml"
+wait_ready edge-a
+until_true 20 edges_up 1 || die "the edge does not reach the master"
+spawn site-a ip netns exec $ns_a "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-a.yaml"
+
+# What the master knows of the far site, as often as it can be asked, until its view is live and was
+# so for some seconds.
+report_ms=0 loading=0 live=0 stale=()
+end=$((SECONDS + 90 * LAB_SLOW))
+while [ "$SECONDS" -lt "$end" ] && [ $live -lt 20 ]; do
+	read -r state age staleness <<<"$(py '" ".join(str(x) for x in (v["state"], v.get("report_age_ms", 0), v.get("staleness_ms", 0)))' v="$(view)")"
+	[ "$state" != loading ] || loading=$((loading + 1))
+	[ "${age:-0}" -le $report_ms ] || report_ms=$age
+	if [ "$state" = live ]; then
+		live=$((live + 1))
+		stale+=("$staleness")
+	fi
+	sleep 0.2
+done
+v=$(view)
+check_py "the view of the far site gets complete" 'v["state"] == "live" and v["connected"]' v="$v"
+check_py "with every object" "v['objects'] == $objects" v="$v"
+# when SITE-MASTER-EVENT: Unix time of the first such line of the master's log
+when() { date -d "$(grep -m1 "$1" "$LAB_DIR/log/master.err" | cut -d ' ' -f 1)" +%s.%N; }
+check_py "its snapshot was bulk for the line: longer than what counts as silence" \
+	"$(when 'view of site=a is live') - $(when 'site master registered') > 10 and $loading > 2"
+check_py "no report waited behind it: the oldest was $report_ms ms old" "0 < $report_ms < 6000"
+check_py "staleness then: at most a few round trips ($(printf '%s ' "${stale[@]}")ms)" \
+	"sorted([$(IFS=,; echo "${stale[*]}")])[-1] < 3000"
+check_py "in one piece" 'v["snapshots"] == 1 and v["snapshots_failed"] == 0 and v["gaps"] == 0' v="$v"
+registrations() { grep -c "$1" "$LAB_DIR/log/master.err"; }
+check_py "one connection of the site master" "$(registrations 'site master registered') == 1"
+check_py "one connection of the edge" "$(registrations 'edge registered') == 1"
+check "the edge is connected" edges_up 1
+stop wan
+check_py "the line lost packets" 'w["ab"]["lost_random"] > 5' w="$(wan_figures)"
+finish
