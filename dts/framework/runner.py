@@ -31,7 +31,10 @@ PROGRAMS = ("strait-edge", "strait-master", "straitctl", "strait-replay")
 
 
 def _on_signal(number: int, _frame: FrameType | None) -> None:
-    """SIGTERM unwinds like Ctrl-C does, so that everything is torn down."""
+    """SIGTERM unwinds like Ctrl-C does, so that everything is torn down. Once: whoever ends a group
+    of processes may well send it twice, and tearing down must not be interrupted."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt(f"signal {number}")
 
 
@@ -52,6 +55,7 @@ class Runner:
         out.mkdir(parents=True, exist_ok=True)
         set_up_logging(out, self._settings.verbose)
         signal.signal(signal.SIGTERM, _on_signal)
+        signal.signal(signal.SIGINT, _on_signal)
         start = time.monotonic()
         specs: list[SuiteSpec] = []
         try:

@@ -63,6 +63,10 @@ class TestInterrupted(unittest.TestCase):
             self.assertTrue(namespaces_of(process.pid), "no namespaces")
             self.assertTrue(processes_of(str(out)), "no processes")
             process.send_signal(number)
+            if number != signal.SIGKILL:
+                # As make and timeout do together.
+                time.sleep(0.1)
+                process.send_signal(number)
             status = process.wait(40)
         finally:
             if process.poll() is None:
