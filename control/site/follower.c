@@ -16,7 +16,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ADMIN_TIMEOUT_MS = 10000 };
+enum { ADMIN_TIMEOUT_MS = 10000, POKED = 4 };
 
 #define SECOND  UINT64_C(1000000000)
 #define POLL_NS (10 * SECOND)
@@ -182,9 +182,10 @@ static int on_list_end(bool ok, void *ctx)
 {
 	struct follower *f = ctx;
 	int64_t missing = store_listing_end(f->site->store, ok, clock_now_ns());
-	struct follower *next = TAILQ_FIRST(&f->site->waiting);
+	struct follower *next;
 
-	if (next != NULL) {
+	/* Several, as one of them may have lost its reason meanwhile; who comes late waits again. */
+	for (int i = 0; i < POKED && (next = TAILQ_FIRST(&f->site->waiting)) != NULL; i++) {
 		TAILQ_REMOVE(&f->site->waiting, next, entry);
 		next->waiting = false;
 		source_adapter_poke(next->adapter);

@@ -248,9 +248,13 @@ static void act(struct source_adapter *a)
 
 static void again_cb(evutil_socket_t fd, short what, void *arg)
 {
+	struct source_adapter *a = arg;
+	uint64_t now = clock_now_ns();
+
 	(void)fd;
 	(void)what;
-	act(arg);
+	if (source_may_list(&a->s, now))
+		list_begin(a, now);
 }
 
 static void tick_cb(evutil_socket_t fd, short what, void *arg)

@@ -236,6 +236,12 @@ enum source_action source_tick(const struct source *s, uint64_t now_ns)
 	return SOURCE_NOTHING;
 }
 
+bool source_may_list(const struct source *s, uint64_t now_ns)
+{
+	return !s->listing && is_reached(s) && now_ns >= s->next_list_ns &&
+		(s->have_published || s->publisher_off);
+}
+
 bool source_is_complete(const struct source *s)
 {
 	return s->state == SOURCE_LIVE || s->state == SOURCE_POLLED;

@@ -116,6 +116,8 @@ void source_listing_end(struct source *s, bool ok, uint64_t began_ns, uint64_t n
 
 /** What is due: SOURCE_LIST, SOURCE_STATUS or SOURCE_NOTHING. */
 enum source_action source_tick(const struct source *s, uint64_t now_ns);
+/** A listing is due and the status is known since it was reached: no need to look at it first. */
+bool source_may_list(const struct source *s, uint64_t now_ns);
 /** The look that SOURCE_STATUS asked for was begun. */
 void source_status_begin(struct source *s, uint64_t now_ns);
 
