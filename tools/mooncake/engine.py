@@ -20,9 +20,16 @@ from typing import Any
 BUFFER = 64 << 20
 
 
+HEAD = 64
+BLOCK = random.Random(20260415).randbytes(1 << 20)
+
+
 def value(key: str, size: int, salt: int = 0) -> bytes:
-    """The bytes of a key."""
-    return random.Random(f"{salt}/{key}").randbytes(size)
+    """The bytes of a key: a head of its own, then random bytes from a place of its own on."""
+    head = hashlib.blake2b(f"{salt}/{key}".encode(), digest_size=HEAD).digest()
+    at = int.from_bytes(head[:4], "little") % len(BLOCK)
+    body = BLOCK[at:] + BLOCK * (size // len(BLOCK) + 1)
+    return (head + body)[:size]
 
 
 def digest(data: bytes) -> str:
