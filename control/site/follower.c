@@ -184,7 +184,7 @@ static int on_list_end(bool ok, void *ctx)
 	int64_t missing = store_listing_end(f->site->store, ok, clock_now_ns());
 	struct follower *next;
 
-	/* Several, as one of them may have lost its reason meanwhile; who comes late waits again. */
+	/* Several, as one may have lost its reason meanwhile; who comes late waits again. */
 	for (int i = 0; i < POKED && (next = TAILQ_FIRST(&f->site->waiting)) != NULL; i++) {
 		TAILQ_REMOVE(&f->site->waiting, next, entry);
 		next->waiting = false;
