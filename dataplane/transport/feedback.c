@@ -433,7 +433,7 @@ static void block_need(struct session *s, struct tx_transfer *t, uint8_t stream,
 			tx_block_apply_objects(t, block);
 	}
 	tx_block_assume(b, k, missing);
-	if (stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t))
+	if (sender_plans_rows(s, t, stream))
 		n += tail_margin(s, missing);
 	b->repair_left = n > 128 ? 128 : (uint8_t)n;
 	sender_block_repair(s, t, stream, block);

@@ -38,8 +38,15 @@ bool sender_is_late(const struct session *s, const struct tx_transfer *t)
 	/* Of a round trip's packets, those that are its share. */
 	uint64_t bdp = sender_bdp_packets(s) / (t->sharers > 1 ? t->sharers : 1);
 
+	if (t->lan)
+		return false;
 	return t->class_ == STRAIT_CLASS_URGENT ||
 		blocks_left(st) * st->part.large <= bdp + bdp / 4 + st->part.large;
+}
+
+bool sender_plans_rows(const struct session *s, const struct tx_transfer *t, uint8_t stream)
+{
+	return stream == STRAIT_STREAM_MANIFEST ? !t->lan : sender_is_late(s, t);
 }
 
 bool sender_is_drained(const struct tx_transfer *t)
@@ -152,7 +159,7 @@ static uint32_t group_limit(struct session *s, struct tx_transfer *t, uint32_t w
 static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream)
 {
 	struct tx_stream *st = &t->stream[stream];
-	bool late = stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t);
+	bool late = sender_plans_rows(s, t, stream);
 	uint32_t n = late ? ROW_CACHE_BLOCKS : 1;
 
 	if (n > blocks_left(st))
@@ -341,7 +348,7 @@ static size_t repair_send(struct session *s, struct tx_transfer *t, uint8_t stre
 
 	if (st->queue_len == 0)
 		return 0;
-	late = stream == STRAIT_STREAM_MANIFEST || sender_is_late(s, t);
+	late = sender_plans_rows(s, t, stream);
 	wait = late && st->tail_count == 0 && rows_wait(t, stream);
 	while (tx_queue_peek(st, &block)) {
 		struct tx_block *b = &st->blocks[block];

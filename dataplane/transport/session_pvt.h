@@ -283,7 +283,10 @@ static inline int64_t sender_turn_bytes(const struct session *s)
 }
 /** Count anew who shares a rank: a transfer began, ended, or has sent all its blocks once. */
 void sender_shares(struct session *s);
+/** A repair would be felt as a round trip: never over a LAN. */
 bool sender_is_late(const struct session *s, const struct tx_transfer *t);
+/** So what is sent of this stream now gets rows ahead of losses. */
+bool sender_plans_rows(const struct session *s, const struct tx_transfer *t, uint8_t stream);
 /** Queue a block for repair. */
 void sender_block_repair(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block);
 void sender_block_done(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_t block);

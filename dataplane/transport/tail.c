@@ -195,7 +195,7 @@ static uint32_t guess_rows(const struct session *s, const struct tx_transfer *t,
 	const struct tx_block *b = &st->blocks[block];
 	uint32_t k = partition_k(&st->part, block);
 
-	if (!(b->flags & TX_BLOCK_TAIL) && !s->tx.doubted)
+	if (t->lan || (!(b->flags & TX_BLOCK_TAIL) && !s->tx.doubted))
 		return 0;
 	if (t->class_ == STRAIT_CLASS_URGENT && b->next_row >= k / GUESS_SHARE)
 		return 0;

@@ -20,6 +20,7 @@ struct tx_params {
 	 */
 	uint64_t flow;
 	uint8_t class_;
+	bool lan; /* a round trip is nothing: no rows ahead of losses, these are sent again */
 	uint64_t deadline_ms;
 	uint16_t symbol_bytes;
 	uint32_t objects;

@@ -77,6 +77,7 @@ struct tx_transfer {
 	uint32_t objects;
 	uint16_t symbol_bytes;
 	uint8_t class_;
+	bool lan; /* rows only where the receiver says what it lacks and nobody knows which */
 	void *user;
 	uint8_t *manifest;
 	uint32_t manifest_bytes;

@@ -64,6 +64,7 @@ struct tx_transfer *tx_transfer_create(const struct tx_params *p)
 	t->objects = p->objects;
 	t->symbol_bytes = p->symbol_bytes;
 	t->class_ = p->class_;
+	t->lan = p->lan;
 	t->user = p->user;
 	t->offsets = calloc((size_t)p->objects + 1, sizeof(*t->offsets));
 	t->object = calloc(p->objects, sizeof(*t->object));

@@ -66,6 +66,7 @@ int source_start(struct world *w, struct world_transfer *t)
 	}
 	params.order = (uint64_t)(t - w->transfers) + 1;
 	params.class_ = t->class_;
+	params.lan = w->cfg.lan;
 	params.flow = t->flow;
 	params.deadline_ms = t->deadline_ms;
 	params.symbol_bytes = w->path_bytes;

@@ -53,6 +53,7 @@ struct world_config {
 	uint32_t ncross;
 	struct cross_config cross[CROSS_FLOWS_MAX];
 	bool light; /* --light: see light.h */
+	bool lan;   /* orders are of the LAN profile (transport/transfer.h) */
 	bool cold;  /* orders may start before the challenge is answered, on the impaired link */
 	bool strangers; /* the sink refuses what the source did not order; else that is an error */
 	double attack;  /* share of packets that somebody tampers with: attack.h */
