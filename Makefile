@@ -165,7 +165,8 @@ bench: $(BUILD)/bin/strait-bench ## one core's sender and receiver beside their 
 MOONCAKE := $(BUILD)/bin/strait-mooncake
 $(MOONCAKE): tools/mooncake/strait-mooncake.in $(BUILD)/mooncake-venv/installed
 	@mkdir -p $(@D)
-	$(call say,GEN,$@)sed 's|@build@|$(abspath $(BUILD))|g; s|@source@|$(CURDIR)|g' $< > $@ && chmod 755 $@
+	$(call say,GEN,$@)sed -e 's|@libs@|$(abspath $(BUILD))/lib|' -e 's|@modules@|$(CURDIR)/tools/mooncake|' \
+		-e 's|@python@|$(abspath $(BUILD))/mooncake-venv/bin/python|' $< > $@ && chmod 755 $@
 $(BUILD)/mooncake-venv/installed: tools/mooncake/requirements.txt tools/mooncake/venv.sh
 	$(call say,VENV,$@)tools/mooncake/venv.sh $(@D) && touch $@
 mooncake: all $(MOONCAKE) ## strait-mooncake, the gateway to Mooncake stores (its wheel comes from PyPI)
@@ -265,6 +266,11 @@ install: all ## DESTDIR and prefix as usual
 	ln -sf $(notdir $(LIBSTRAIT)) $(DESTDIR)$(libdir)/libstrait.so
 	sed -e 's|@prefix@|$(prefix)|; s|@libdir@|$(libdir)|; s|@version@|$(VERSION)|' \
 		tools/dev/strait.pc.in > $(DESTDIR)$(libdir)/pkgconfig/strait.pc
+	install -d $(DESTDIR)$(libdir)/strait/strait_mooncake
+	install -m 644 $(wildcard tools/mooncake/strait_mooncake/*.py) $(DESTDIR)$(libdir)/strait/strait_mooncake
+	sed -e 's|@libs@|$(libdir)|; s|@modules@|$(libdir)/strait|; s|@python@|python3|' \
+		tools/mooncake/strait-mooncake.in > $(DESTDIR)$(prefix)/bin/strait-mooncake
+	chmod 755 $(DESTDIR)$(prefix)/bin/strait-mooncake
 	install -m 644 -D tools/wireshark/strait.lua $(DESTDIR)$(libdir)/wireshark/plugins/strait.lua
 	for page in $(wildcard doc/man/*.[1-8]); do install -m 644 -D $$page \
 		$(DESTDIR)$(prefix)/share/man/man$${page##*.}/$${page##*/} || exit 1; done

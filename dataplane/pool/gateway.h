@@ -15,9 +15,9 @@
  * Source side: the lease of an object that is not there asks the gateway for it and returns
  * -EINPROGRESS until it is staged. What was staged is leased as long as somebody holds it
  * (pool_object.staged: keep the lease, another one costs another read of the store) and removed
- * with the last lease; before it is shipped pool_confirm() asks the gateway whether the store still
- * has it, unless that was sure a moment ago: nothing stale leaves. At most `stage_bytes` are staged at once,
- * then a lease returns -ENOSPC, unless nothing is staged.
+ * with the last lease; before it is shipped pool_confirm() asks the gateway whether the store
+ * still has it, unless that was sure a moment ago: nothing stale leaves. At most `stage_bytes` are
+ * staged at once, then a lease returns -ENOSPC, unless nothing is staged.
  *
  * Destination side: what is published stays leased, so that nothing evicts it, until the gateway
  * has taken it into the store; then it is removed. While the store takes nothing the pool fills

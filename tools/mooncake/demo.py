@@ -26,7 +26,7 @@ OBJECT = 2 * MIB
 GOODPUT_LEAST = 0.9
 POLL_S = 0.25
 KNOWN_S = 2.0  # a store is listed each second or so
-TURN_BYTES = 24 * OBJECT  # put at once; what comes between is polled
+TURN = 24  # objects put at once
 ATTEMPTS = 3
 
 
@@ -71,19 +71,21 @@ def ship(lab: Lab, plan: list[load.Put], run: Run, limit_s: float) -> None:
     a, b = lab.both()
     began = time.monotonic()
     left, size = list(plan), OBJECT
+    keys: list[str] = []  # being put
     shown, base = 0.0, committed(lab)
     while len(run.seen_at) < len(plan):
         now = time.monotonic() - began
-        due = [p for p in left if p.at <= now][:TURN_BYTES // size]
-        if due:
-            keys = [p.key for p in due]
-            answer = a.ask("put", keys, size=size)
-            at = time.monotonic() - began
+        if keys and a.has_answered():
+            answer = a.answer()
             for key, code, h in zip(keys, answer["codes"], answer["hashes"], strict=True):
                 if code != 0:
                     raise LabError(f"put at A says {code}")
-                run.put_at[key], run.hashes[key] = at, h
-            left = left[len(due):]
+                run.put_at[key], run.hashes[key] = now, h
+            keys = []
+        if not keys and left and left[0].at <= now:
+            keys = [p.key for p in left[:TURN] if p.at <= now]
+            left = left[len(keys):]
+            a.start("put", keys, size=size)
         missing = [k for k in run.put_at if k not in run.seen_at]
         if missing:
             there = b.ask("exist", missing)["there"]
@@ -99,8 +101,7 @@ def ship(lab: Lab, plan: list[load.Put], run: Run, limit_s: float) -> None:
         if now > limit_s:
             raise LabError(f"{len(plan) - len(run.seen_at)} objects are not there "
                            f"after {limit_s:.0f} s")
-        if not left or left[0].at > now:
-            time.sleep(POLL_S)
+        time.sleep(POLL_S if not keys else POLL_S / 10)
 
 
 def read_back(lab: Lab, run: Run) -> int:

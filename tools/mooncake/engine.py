@@ -21,18 +21,30 @@ BUFFER = 64 << 20
 
 
 HEAD = 64
-BLOCK = random.Random(20260415).randbytes(1 << 20)
+PERIOD = 1 << 20
+BLOCK = random.Random(20260415).randbytes(PERIOD)
+LONG = bytearray(BLOCK)
+
+
+def fill(out: memoryview, key: str, salt: int = 0) -> None:
+    """The bytes of a key: a head of its own, then random bytes from a place of its own on."""
+    head = hashlib.blake2b(f"{salt}/{key}".encode(), digest_size=HEAD).digest()
+    at = int.from_bytes(head[:4], "little") % PERIOD
+    while len(LONG) < PERIOD + len(out):
+        LONG.extend(BLOCK)
+    n = min(HEAD, len(out))
+    out[:n] = head[:n]
+    out[n:] = memoryview(LONG)[at:at + len(out) - n]
 
 
 def value(key: str, size: int, salt: int = 0) -> bytes:
-    """The bytes of a key: a head of its own, then random bytes from a place of its own on."""
-    head = hashlib.blake2b(f"{salt}/{key}".encode(), digest_size=HEAD).digest()
-    at = int.from_bytes(head[:4], "little") % len(BLOCK)
-    body = BLOCK[at:] + BLOCK * (size // len(BLOCK) + 1)
-    return (head + body)[:size]
+    """The same as bytes."""
+    out = bytearray(size)
+    fill(memoryview(out), key, salt)
+    return bytes(out)
 
 
-def digest(data: bytes) -> str:
+def digest(data: bytes | memoryview) -> str:
     """What is compared."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
@@ -49,6 +61,7 @@ class Engine:
         if rc != 0:
             raise SystemExit(f"engine: setup says {rc}")
         self.memory = mmap.mmap(-1, BUFFER)
+        self.view = memoryview(self.memory)
         self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
         rc = self.store.register_buffer(self.base, BUFFER)
         if rc != 0:
@@ -67,9 +80,9 @@ class Engine:
             part = keys[i:i + at_once]
             places = []
             for n, key in enumerate(part):
-                data = value(key, size, r.get("salt", 0))
-                hashes.append(digest(data))
-                self.memory[n * size:(n + 1) * size] = data
+                place = self.view[n * size:(n + 1) * size]
+                fill(place, key, r.get("salt", 0))
+                hashes.append(digest(place))
                 places.append(self.base + n * size)
             codes += self.store.batch_put_from(part, places, [size] * len(part), config)
         return {"codes": codes, "hashes": hashes}
@@ -87,7 +100,7 @@ class Engine:
             if r.get("blind"):
                 out += [str(n) if n > 0 else None for n in got]
                 continue
-            out += [digest(self.memory[k * size:k * size + n]) if n > 0 else None
+            out += [digest(self.view[k * size:k * size + n]) if n > 0 else None
                     for k, n in enumerate(got)]
         return {"hashes": out, "seconds": time.monotonic() - began}
 
@@ -110,12 +123,15 @@ class Engine:
 
 
 def main() -> None:
-    """Command line: --master HOST:PORT --host ADDRESS [--segment BYTES]."""
+    """Command line: --master HOST:PORT --host ADDRESS [--segment BYTES] [--slice BYTES]."""
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--master", required=True)
     p.add_argument("--host", required=True)
     p.add_argument("--segment", type=int, default=0)
+    p.add_argument("--slice", type=int, default=0, help="of Mooncake's TCP; 0: its default")
     o = p.parse_args()
+    if o.slice:
+        os.environ["MC_TCP_SLICE_SIZE"] = str(o.slice)
     os.environ.setdefault("GLOG_minloglevel", "3")
     os.environ.setdefault("MC_TCP_BIND_ADDRESS", o.host)
     # What the libraries print must not get between the answers.

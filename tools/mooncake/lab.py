@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -112,6 +113,11 @@ class Engine:
         assert self.process.popen.stdin is not None
         self.process.popen.stdin.write(json.dumps({"op": op, "keys": list(keys), **more}) + "\n")
         self.process.popen.stdin.flush()
+
+    def has_answered(self) -> bool:
+        """Whether answer() would not wait."""
+        assert self.process.popen.stdout is not None
+        return bool(select.select([self.process.popen.stdout], [], [], 0)[0])
 
     def answer(self) -> dict[str, Any]:
         """The answer to start()."""
@@ -424,7 +430,7 @@ policies:
         name = name or f"engine-{site}{of}"
         self.engines[name] = Engine(self.spawn(name, site, [
             self.python, os.path.join(HERE, "engine.py"), "--master", self.rpc(of or site),
-            "--host", self.host(site)], pipes=True))
+            "--host", self.host(site), "--slice", "0" if of else str(1 << 20)], pipes=True))
         return self.engines[name]
 
     def both(self) -> tuple[Engine, Engine]:

@@ -4,8 +4,8 @@
 The same namespaces, the same stores, the same line. A client of the decode site reads from the
 store of the prefill site over Mooncake's TCP, key by key and in batches; then Strait ships objects
 of the same size from store to store, from the submission of the order to the last object that the
-decode side's own store has. Kernel TCP is the host's, CUBIC unless told otherwise, with buffers as
-large as it may ask for. Needs root.
+decode side's own store has. TCP is the kernel's, with the congestion control the host uses, which is
+named, and buffers as large as it may ask for. Needs root.
 """
 
 import argparse
@@ -53,6 +53,8 @@ def main() -> int:
     p.add_argument("--many", type=int, default=256, help="objects of the larger order")
     o = p.parse_args()
     size = o.size_kib << 10
+    with open("/proc/sys/net/ipv4/tcp_congestion_control", encoding="ascii") as f:
+        print(f"{o.rate_gbps:g} Gbit/s, {o.rtt_ms:g} ms; TCP: {f.read().strip()}\n")
     print("| loss | what | objects | seconds | Mbit/s |\n|---|---|---|---|---|", flush=True)
     for loss in o.loss:
         link = ["--rate-gbps", f"{o.rate_gbps:g}", "--rtt-ms", f"{o.rtt_ms:g}", "--loss",

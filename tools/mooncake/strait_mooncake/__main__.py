@@ -55,6 +55,8 @@ def main(argv: Sequence[str]) -> int:
     os.environ.setdefault("GLOG_minloglevel", "2")
     # Its ports open the pool's memory to all who reach them.
     os.environ.setdefault("MC_TCP_BIND_ADDRESS", o.host)
+    # 64 KiB, its default, is a third as fast.
+    os.environ.setdefault("MC_TCP_SLICE_SIZE", str(1 << 20))
     stop = threading.Event()
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, lambda *_: stop.set())
