@@ -4,8 +4,8 @@
 The same namespaces, the same stores, the same line. A client of the decode site reads from the
 store of the prefill site over Mooncake's TCP, key by key and in batches; then Strait ships objects
 of the same size from store to store, from the submission of the order to the last object that the
-decode side's own store has. TCP is the kernel's, with the congestion control the host uses, which is
-named, and buffers as large as it may ask for. Needs root.
+decode side's own store has. TCP is the kernel's, with the congestion control that the host uses
+(it is named) and buffers as large as it may ask for. Needs root.
 """
 
 import argparse
