@@ -280,8 +280,12 @@ class Mover:
             codes = self.store.put([j.frame.key for j, _ in leased],
                                    [x.address for _, x in leased],
                                    [x.length for _, x in leased]) if leased else []
-            for (job, x), rc in zip(leased, codes, strict=True):
-                if rc == 0:
+            # Success is also what a Put says that found another one of the key going on, which
+            # may never end: a client that was killed in the middle. Then again, until it is
+            # discarded.
+            seen = self.store.exist([j.frame.key for j, _ in leased]) if leased else []
+            for (job, x), rc, yes in zip(leased, codes, seen, strict=True):
+                if rc == 0 and yes:
                     self.counters.put += 1
                     self.counters.put_bytes += x.length
                 else:
