@@ -115,6 +115,23 @@ static const struct ctl_option pool_show[] = {
 	END,
 };
 
+static const struct ctl_option plan_options[] = {
+	{ "throughput", "TOKENS", 0, "input tokens a second, found in a cache or not" },
+	{ "block-tokens", "N", 0, "tokens a block" },
+	{ "block-bytes", "SIZE", 0, "of a block, of all ranks" },
+	{ "reuse", "F", 0, "share of tokens found at the decode site" },
+	{ "eviction-period", "TIME", 0, "a block lies unused so long before it goes" },
+	{ "reuse-span", "TIME", 0, "mean from a block's coming to its last use (0)" },
+	{ "prefill-eviction-period", "TIME", 0, "of the prefill site (the same)" },
+	{ "prefill-reuse-span", "TIME", 0, "of the prefill site (the same)" },
+	{ "remote", "F", 0, "share of new tokens prefilled at the other site (0)" },
+	{ "back", "F", 0, "share of the others that is sent back (1)" },
+	{ "line", "RATE", 0, "of the WAN, to tell the share of it" },
+	{ "efficiency", "F", 0, "bytes of objects by bytes on the wire (0.917)" },
+	{ "peak", "F", 0, "busiest seconds by the mean (1)" },
+	END,
+};
+
 static const struct ctl_option capture_start[] = {
 	{ "socket", "FILE", 's', "the edge's debug.socket" },
 	{ "file", "NAME", 0, "in the edge's debug.capture_dir (strait-EDGE-TIME.pcapng)" },
@@ -181,6 +198,7 @@ const struct ctl_command ctl_commands[] = {
 	{ NULL, "remove", "KEY...", 1, -1, "remove keys from a pool", pool_options, cmd_remove },
 	{ "pool", "create", "", 0, 0, "create a pool", pool_create, cmd_pool_create },
 	{ "pool", "show", "", 0, 0, "figures of a pool", pool_show, cmd_pool_show },
+	{ NULL, "plan", "", 0, 0, "pool sizes and WAN shares for a load", plan_options, cmd_plan },
 	{ "capture", "start", "", 0, 0, "have an edge write its packets to a pcapng file",
 		capture_start, cmd_capture_start },
 	{ "capture", "stop", "", 0, 0, "end it", capture_other, cmd_capture_stop },

@@ -142,6 +142,9 @@ int main(int argc, char **argv)
 	case REPLAY_VERIFY:
 		status = run_verify(&o, err, sizeof(err));
 		break;
+	case REPLAY_PRFAAS:
+		status = replay_prfaas(&o, err, sizeof(err)) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+		break;
 	case REPLAY_KEYS:
 		status = run_keys(&o, err, sizeof(err));
 		break;

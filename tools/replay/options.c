@@ -3,6 +3,7 @@
 
 #include "control/base/units.h"
 #include "tools/replay/blockkey.h"
+#include "tools/replay/prfaas_options.h"
 #include "tools/replay/trace.h"
 
 #include <strait/strait.h>
@@ -33,6 +34,8 @@ enum {
 	OPT_EVICT,
 	OPT_MISSING,
 	OPT_JSON,
+	OPT_PRFAAS,
+	OPT_PRFAAS_FIRST, /* the others are prfaas_options.c's */
 };
 
 static const char usage[] =
@@ -40,6 +43,7 @@ static const char usage[] =
 	"       strait-replay verify --pool FILE --manifest FILE [--allow-missing] [--json]\n"
 	"       strait-replay keys [--manifest FILE | options]\n"
 	"       strait-replay trace [options]\n"
+	"       strait-replay prfaas [options]        (also: strait-replay --prfaas)\n"
 	"\n"
 	"Turns a trace of requests into the KV objects a serving engine would store for them.\n"
 	"\n"
@@ -48,18 +52,22 @@ static const char usage[] =
 	"           status 1 if any differs or is missing\n"
 	"  keys     print the keys, one a line, for straitctl order submit --keys-file -\n"
 	"  trace    print the requests as JSON lines\n"
+	"  prfaas   replay them in virtual time against a prefill site behind a WAN: hit\n"
+	"           rate, blocks there before needed, WAN use, deadlines missed\n"
 	"\n"
 	"Requests:\n"
 	"  --trace FILE         Mooncake trace: JSON lines with timestamp, input_length,\n"
 	"                       output_length and hash_ids (one per 512 tokens); - is stdin\n"
 	"  --synthetic          generate one of the same form (default without --trace)\n"
 	"  --seed S             of the generator (1)\n"
-	"  --requests N         how many to read or generate at most (1000)\n"
+	"  --requests N         how many to read or generate at most (1000; prfaas: all of a\n"
+	"                       trace, 12000 generated)\n"
 	"\n"
 	"Objects:\n"
 	"  --model NAME         first part of the keys (meta-llama/Llama-3.1-8B-Instruct)\n"
-	"  --block-tokens N     tokens a block; divides 512 (16)\n"
-	"  --bytes-per-block N  of all ranks together (2M: 16 tokens of an 8B model)\n"
+	"  --block-tokens N     tokens a block; divides 512 (16; prfaas: 64)\n"
+	"  --bytes-per-block N  of all ranks together (2M: 16 tokens of an 8B model; prfaas:\n"
+	"                       39,875 bytes a token, as the paper's hybrid model)\n"
 	"  --scale F            multiplies --bytes-per-block (1)\n"
 	"  --tp N               tensor-parallel ranks, one object each (1)\n"
 	"  --objects N          at most N objects\n"
@@ -74,6 +82,7 @@ static const char usage[] =
 	"  --allow-missing      verify: objects that are not there are counted, not an error\n"
 	"  --json               figures as one JSON object\n"
 	"\n"
+	"prfaas (paper: arXiv 2604.15039):\n" PRFAAS_OPTIONS_USAGE "\n"
 	"Exit status: 0 done, 1 failed or something differs, 2 usage.\n";
 
 static const struct option longs[] = {
@@ -95,6 +104,8 @@ static const struct option longs[] = {
 	{ "allow-evict", no_argument, NULL, OPT_EVICT },
 	{ "allow-missing", no_argument, NULL, OPT_MISSING },
 	{ "json", no_argument, NULL, OPT_JSON },
+	{ "prfaas", no_argument, NULL, OPT_PRFAAS },
+	PRFAAS_OPTIONS_LONG(OPT_PRFAAS_FIRST),
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -154,6 +165,7 @@ static int one_parse(struct replay_options *o, int opt, const char *name, const 
 		break;
 	case OPT_REQUESTS:
 		ret = count_parse(name, arg, UINT64_MAX, &o->requests, err, err_len);
+		o->requests_told = true;
 		break;
 	case OPT_OBJECTS:
 		ret = count_parse(name, arg, UINT64_MAX, &o->objects, err, err_len);
@@ -164,6 +176,7 @@ static int one_parse(struct replay_options *o, int opt, const char *name, const 
 	case OPT_BLOCK_TOKENS:
 		ret = count_parse(name, arg, REPLAY_TRACE_BLOCK_TOKENS, &v, err, err_len);
 		o->block_tokens = (uint32_t)v;
+		o->block_tokens_told = true;
 		break;
 	case OPT_TP:
 		ret = count_parse(name, arg, REPLAY_RANKS_MAX, &v, err, err_len);
@@ -171,6 +184,7 @@ static int one_parse(struct replay_options *o, int opt, const char *name, const 
 		break;
 	case OPT_BYTES_PER_BLOCK:
 		ret = bytes_parse(name, arg, &o->bytes_per_block, err, err_len);
+		o->bytes_told = true;
 		break;
 	case OPT_BYTES:
 		ret = bytes_parse(name, arg, &o->bytes, err, err_len);
@@ -203,8 +217,14 @@ static int one_parse(struct replay_options *o, int opt, const char *name, const 
 	case OPT_JSON:
 		o->json = true;
 		break;
-	default:
+	case OPT_PRFAAS:
+		o->verb = REPLAY_PRFAAS;
+		break;
+	case 'h':
 		o->help = true;
+		break;
+	default:
+		ret = prfaas_option_parse(o, opt - OPT_PRFAAS_FIRST, name, arg, err, err_len);
 	}
 	return ret;
 }
@@ -217,8 +237,11 @@ static int refuse(char *err, size_t err_len, const char *text)
 
 static int options_check(struct replay_options *o, double scale, char *err, size_t err_len)
 {
-	double bytes = (double)o->bytes_per_block * scale;
+	double bytes;
 
+	if (o->verb == REPLAY_PRFAAS)
+		prfaas_options_settle(o);
+	bytes = (double)o->bytes_per_block * scale;
 	if (o->block_tokens == 0 || REPLAY_TRACE_BLOCK_TOKENS % o->block_tokens != 0)
 		return refuse(err, err_len, "--block-tokens: must divide 512, like 16 or 64");
 	if (o->tp == 0)
@@ -235,6 +258,7 @@ static int options_check(struct replay_options *o, double scale, char *err, size
 			"an object is at most 64 MiB: lower --bytes-per-block or --scale, or raise "
 			"--tp");
 	o->bytes_per_block = (uint64_t)bytes;
+	prfaas_options_take(o);
 	if ((o->verb == REPLAY_PUT || o->verb == REPLAY_VERIFY) && o->pool == NULL)
 		return refuse(err, err_len, "--pool FILE is needed");
 	if (o->verb == REPLAY_VERIFY && o->manifest == NULL)
@@ -247,7 +271,7 @@ static int options_check(struct replay_options *o, double scale, char *err, size
 
 static bool verb_parse(const char *s, enum replay_verb *out)
 {
-	static const char *const names[] = { "put", "verify", "keys", "trace" };
+	static const char *const names[] = { "put", "verify", "keys", "trace", "prfaas" };
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (strcmp(s, names[i]) != 0)
@@ -265,6 +289,8 @@ int replay_options_parse(struct replay_options *o, int argc, char **argv, char *
 
 	*o = (struct replay_options){ .seed = 1,
 		.requests = 1000,
+		.mode = -1,
+		.speed = 1.0,
 		.model = "meta-llama/Llama-3.1-8B-Instruct",
 		.block_tokens = 16,
 		.tp = 1,
@@ -272,9 +298,11 @@ int replay_options_parse(struct replay_options *o, int argc, char **argv, char *
 		.objects = UINT64_MAX,
 		.bytes = UINT64_MAX,
 		.blocks_per_request = UINT64_MAX };
+	prfaas_config_default(&o->prfaas);
 	if (argc > 1 && argv[1][0] != '-') {
 		if (!verb_parse(argv[1], &o->verb)) {
-			snprintf(err, err_len, "\"%s\" is not put, verify, keys or trace", argv[1]);
+			snprintf(err, err_len, "\"%s\" is not put, verify, keys, trace or prfaas",
+				argv[1]);
 			return -EINVAL;
 		}
 		argv++;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "tools/replay/prfaas.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Command line of strait-replay. Pure, one thread. */
 
-enum replay_verb { REPLAY_PUT, REPLAY_VERIFY, REPLAY_KEYS, REPLAY_TRACE };
+enum replay_verb { REPLAY_PUT, REPLAY_VERIFY, REPLAY_KEYS, REPLAY_TRACE, REPLAY_PRFAAS };
 
 struct replay_options {
 	enum replay_verb verb;
@@ -15,6 +17,7 @@ struct replay_options {
 	/* where requests come from */
 	const char *trace; /* NULL: generated */
 	uint64_t seed, requests;
+	bool requests_told, block_tokens_told, bytes_told;
 	/* what becomes of them */
 	const char *model;
 	uint32_t block_tokens, tp;
@@ -24,6 +27,10 @@ struct replay_options {
 	const char *pool, *manifest;
 	uint64_t create_bytes; /* 0: the pool exists */
 	bool allow_evict, allow_missing, json;
+	/* in virtual time */
+	struct prfaas_config prfaas;
+	int mode;     /* of enum prfaas_mode, -1: one after the other */
+	double speed; /* requests come so many times as fast */
 };
 
 /** 0 or -EINVAL with one sentence in err. */

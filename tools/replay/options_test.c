@@ -91,9 +91,33 @@ static void mistakes_name_the_option(void **state)
 	assert_int_equal(PARSE("put", "--pool", "p", "--json", "--manifest", "-"), -EINVAL);
 }
 
+static void prefill_as_a_service_has_its_own_defaults(void **state)
+{
+	(void)state;
+	assert_int_equal(PARSE("--prfaas"), 0);
+	assert_int_equal(opt.verb, REPLAY_PRFAAS);
+	assert_true(opt.requests == 12000 && opt.mode == -1);
+	assert_true(opt.prfaas.block_tokens == 64 && opt.prfaas.block_bytes == 2552000);
+	assert_int_equal(PARSE("prfaas", "--trace", "t", "--mode", "serial", "--block-tokens", "16",
+				 "--tp", "2", "--decode-pool", "1T", "--prefill-rate", "7"),
+		0);
+	assert_true(opt.requests == UINT64_MAX && opt.mode == PRFAAS_SERIAL);
+	assert_true(opt.prfaas.block_bytes == 638000 && opt.prfaas.ranks == 2);
+	assert_true(opt.prfaas.decode.pool_bytes == UINT64_C(1) << 40);
+	assert_true(opt.prfaas.prefill.tokens_per_s == 7 && opt.prfaas.decode.instances == 8);
+	assert_int_equal(PARSE("prfaas", "--cap", "0"), -EINVAL);
+	assert_int_equal(PARSE("prfaas", "--efficiency", "1.5"), -EINVAL);
+	assert_int_equal(PARSE("prfaas", "--speed", "nan"), -EINVAL);
+	assert_int_equal(PARSE("prfaas", "--decode-rate", "0"), -EINVAL);
+	assert_int_equal(PARSE("prfaas", "--mode", "fast"), -EINVAL);
+	assert_non_null(strstr(err, "fast"));
+	assert_int_equal(PARSE("prfaas", "--deadline", "99999d"), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(prefill_as_a_service_has_its_own_defaults),
 		cmocka_unit_test(a_block_of_an_8b_model_is_the_default),
 		cmocka_unit_test(ranks_share_the_scaled_block),
 		cmocka_unit_test(verbs_need_their_files),

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/* The verbs that touch a pool. One thread. Both print nothing. */
+/* What the verbs do. One thread. They print nothing unless it is said. */
 
 struct replay_put_result {
 	uint64_t requests, blocks, reused_blocks;
@@ -31,3 +31,9 @@ int replay_verify(const struct replay_options *o, struct replay_verify_result *r
 	size_t err_len);
 /** Is everything as it should be, with --allow-missing or without? */
 bool replay_verify_is_good(const struct replay_options *o, const struct replay_verify_result *r);
+
+/** Replays in virtual time, and prints. 0, or -errno with the reason in err. */
+int replay_prfaas(const struct replay_options *o, char *err, size_t err_len);
+/** One mode, without a print. */
+int replay_prfaas_run(const struct replay_options *o, enum prfaas_mode mode,
+	struct prfaas_result *r, char *err, size_t err_len);
