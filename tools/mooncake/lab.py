@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -163,6 +164,8 @@ class Lab:
         return os.path.join(self.dir, *parts)
 
     def __enter__(self) -> "Lab":
+        # Nothing is left behind when it is ended, either.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         try:
             if self.netns:
                 self._network()
