@@ -22,8 +22,8 @@ struct sink {
 
 static void print_orders(const Strait__Reply *r)
 {
-	static const char *const columns[] = { ">ORDER", "FROM", "TO", "CLASS", "STATE", ">OBJECTS",
-		">OK", ">FAILED", ">BYTES", ">RATE", "CREATED", "TEXT", NULL };
+	static const char *const columns[] = { ">ORDER", "FROM", "TO", "WAY", "CLASS", "STATE",
+		">OBJECTS", ">OK", ">FAILED", ">BYTES", ">RATE", "CREATED", "TEXT", NULL };
 	char bytes[UNITS_TEXT_MAX], rate[UNITS_TEXT_MAX], when[TIME_TEXT_MAX];
 	struct table *t = table_create(columns);
 
@@ -33,6 +33,7 @@ static void print_orders(const Strait__Reply *r)
 		table_cell(t, "%" PRIu64, o->order);
 		table_cell(t, "%s", o->from_site);
 		table_cell(t, "%s", o->to_site);
+		table_cell(t, "%s", o->way != NULL ? o->way : "-");
 		table_cell(t, "%s", print_class(o->class_));
 		table_cell(t, "%s%s", o->state, print_open(o));
 		table_cell(t, "%u", o->objects);

@@ -103,6 +103,24 @@ static void print_backlogs(const Strait__Reply *r)
 	table_print(t);
 }
 
+/* Those that are not over the WAN. */
+static void print_ways(const Strait__Reply *r)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < r->n_links; i++) {
+		const Strait__LinkView *l = r->links[i];
+
+		if (!l->allow || l->way == NULL || strcmp(l->way, "wan") == 0)
+			continue;
+		printf("%s%s %s -> %s%s%s\n", any ? "" : "\n",
+			l->local_edge != NULL ? "LOCAL" : "LAN", l->from_site, l->to_site,
+			l->local_edge != NULL ? ": copied by " : "",
+			l->local_edge != NULL ? l->local_edge : "");
+		any = true;
+	}
+}
+
 static json_t *source_json(const char *site, bool connected, const Strait__SourceInfo *s)
 {
 	json_t *o = json_object();
@@ -205,12 +223,17 @@ static json_t *policy_json(const Strait__LinkView *l)
 	json_object_set_new(o, "allow", json_boolean(l->allow));
 	json_object_set_new(o, "class", json_string(print_class(l->class_)));
 	json_object_set_new(o, "cap_bps", json_integer((json_int_t)l->cap_bps));
+	if (l->way != NULL)
+		json_object_set_new(o, "way", json_string(l->way));
+	if (l->local_edge != NULL)
+		json_object_set_new(o, "local_edge", json_string(l->local_edge));
 	return o;
 }
 
 static int status_json(const Strait__Reply *r)
 {
 	json_t *o = json_object(), *sites = json_array(), *backlogs = json_array();
+	json_t *links = json_array();
 	json_t *counters = json_object();
 
 	for (size_t i = 0; i < r->n_views; i++)
@@ -222,6 +245,9 @@ static int status_json(const Strait__Reply *r)
 			json_integer((json_int_t)r->counters[i]->value));
 	json_object_set_new(o, "sites", sites);
 	json_object_set_new(o, "backlogs", backlogs);
+	for (size_t i = 0; i < r->n_links; i++)
+		json_array_append_new(links, policy_json(r->links[i]));
+	json_object_set_new(o, "links", links);
 	json_object_set_new(o, "counters", counters);
 	return print_json(o, false);
 }
@@ -237,6 +263,7 @@ static bool on_status(const Strait__Reply *r, void *ctx)
 	print_views(r);
 	putchar('\n');
 	print_backlogs(r);
+	print_ways(r);
 	printf("\nsince the master's start:");
 	for (size_t i = 0; i < r->n_counters; i++)
 		if (r->counters[i]->value > 0)
@@ -286,8 +313,8 @@ static bool on_sources(const Strait__Reply *r, void *ctx)
 
 static bool on_policies(const Strait__Reply *r, void *ctx)
 {
-	static const char *const columns[] = { "FROM", "TO", "POLICY", "ALLOW", "CLASS", ">CAP",
-		NULL };
+	static const char *const columns[] = { "FROM", "TO", "POLICY", "ALLOW", "CLASS", "WAY",
+		">CAP", NULL };
 	struct sink *s = ctx;
 	json_t *list = s->ctl->json ? json_array() : NULL;
 	struct table *t = s->ctl->json ? NULL : table_create(columns);
@@ -305,6 +332,9 @@ static bool on_policies(const Strait__Reply *r, void *ctx)
 		table_cell(t, "%s", l->policy != NULL ? l->policy : "none");
 		table_cell(t, "%s", l->allow ? "yes" : "no");
 		table_cell(t, "%s", l->allow ? print_class(l->class_) : "-");
+		table_cell(t, "%s%s%s", l->way != NULL ? l->way : "-",
+			l->local_edge != NULL ? " at " : "",
+			l->local_edge != NULL ? l->local_edge : "");
 		table_cell(t, "%s", l->cap_bps > 0 ? units_format_rate(l->cap_bps, cap) : "-");
 	}
 	if (s->ctl->json)

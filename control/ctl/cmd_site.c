@@ -210,6 +210,9 @@ static void print_edge(const Strait__EdgeInfo *e)
 	printf("program     %s\n", e->program != NULL ? e->program : "-");
 	if (e->refused != NULL)
 		printf("refused     %s\n", e->refused);
+	for (size_t i = 0; i < e->n_pool_sites; i++)
+		printf("%s%s%s", i == 0 ? "pools of    " : ", ", e->pool_sites[i],
+			i + 1 == e->n_pool_sites ? "\n" : "");
 	if (e->report == NULL)
 		return;
 	if (e->report->pool != NULL)

@@ -264,6 +264,15 @@ static json_t *json_workers(const Strait__EdgeReport *r)
 	return workers;
 }
 
+static json_t *json_pool_sites(const Strait__EdgeInfo *e)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < e->n_pool_sites; i++)
+		json_array_append_new(list, json_string(e->pool_sites[i]));
+	return list;
+}
+
 json_t *json_edge(const Strait__EdgeInfo *e)
 {
 	json_t *o = json_object(), *links = json_array();
@@ -278,6 +287,8 @@ json_t *json_edge(const Strait__EdgeInfo *e)
 	put_number(o, "last_seen_ms", e->last_seen_ms);
 	if (e->refused != NULL)
 		put_text(o, "refused", e->refused);
+	if (e->n_pool_sites > 0)
+		json_object_set_new(o, "pool_sites", json_pool_sites(e));
 	for (size_t i = 0; e->report != NULL && i < e->report->n_links; i++)
 		json_array_append_new(links, json_link(e->report->links[i]));
 	json_object_set_new(o, "links", links);
@@ -314,6 +325,8 @@ json_t *json_order(const Strait__OrderInfo *in)
 	put_text(o, "to", in->to_site);
 	put_text(o, "class", print_class(in->class_));
 	put_text(o, "state", in->state);
+	if (in->way != NULL)
+		put_text(o, "way", in->way);
 	put_number(o, "objects", in->objects);
 	put_number(o, "committed", in->committed);
 	put_number(o, "existed", in->existed);

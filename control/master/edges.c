@@ -49,10 +49,21 @@ static void fill_object(const struct shipment *s, uint32_t i, Strait__OrderObjec
 			obj->status != STRAIT_STATUS_PENDING ? obj->status : STRAIT_STATUS_SKIPPED;
 }
 
+/* Of a shipment as it is; an edge that may send over the LAN may do so since or until now. */
+static enum order_way way_of(struct master *m, const struct shipment *s)
+{
+	const char *edge;
+
+	if (strchr(s->from_edge, '/') != NULL)
+		return ORDER_LOCAL;
+	return sites_way(m, s->order->from_site, s->order->to_site, &edge) == ORDER_WAN ? ORDER_WAN
+											: ORDER_LAN;
+}
+
 static void send_start(struct master *m, struct client *c, struct shipment *s)
 {
 	const struct order *o = s->order;
-	const struct edge *to = edge_find(m, o->to_site, s->to_edge);
+	const struct edge *to = edge_of(m, o->to_site, s->to_edge);
 	Strait__OrderObject *objects = calloc(s->count, sizeof(*objects));
 	Strait__OrderObject **pointers = calloc(s->count, sizeof(*pointers));
 	Strait__OrderStart msg = STRAIT__ORDER_START__INIT;
@@ -68,7 +79,10 @@ static void send_start(struct master *m, struct client *c, struct shipment *s)
 	msg.term = m->term;
 	msg.order = s->wire;
 	msg.to_site = (char *)o->to_site;
-	msg.to_edge = s->to_edge;
+	msg.to_edge = (char *)to->name;
+	msg.has_way = true;
+	msg.way = way_of(m, s);
+	msg.from_site = (char *)o->from_site;
 	msg.to_mgmt_address = (char *)to->mgmt_address;
 	msg.class_ = o->class;
 	msg.has_deadline_ms = o->deadline_ms != 0;
@@ -107,9 +121,16 @@ static void send_ack(struct client *c, uint64_t wire, uint32_t next, bool forget
 
 static struct client *shipper(struct master *m, const struct shipment *s)
 {
-	const struct edge *e = edge_find(m, s->order->from_site, s->from_edge);
+	const struct edge *e = edge_of(m, s->order->from_site, s->from_edge);
 
 	return e != NULL ? e->client : NULL;
+}
+
+static bool is_shipper(const struct edge *e, const struct shipment *s)
+{
+	if (strchr(s->from_edge, '/') != NULL)
+		return strcmp(s->from_edge, e->full) == 0;
+	return strcmp(s->from_edge, e->name) == 0 && strcmp(s->order->from_site, e->site) == 0;
 }
 
 void edges_tell(struct master *m, const struct order *o)
@@ -152,12 +173,18 @@ static void resend_all(struct client *c)
 	for (struct order *o = orderbook_first(m->book); o != NULL; o = TAILQ_NEXT(o, live)) {
 		struct shipment *s;
 
-		if (strcmp(o->from_site, e->site) != 0)
-			continue;
 		TAILQ_FOREACH(s, &o->shipments, of_order)
-			if (s->open > 0 && !s->is_new && strcmp(s->from_edge, e->name) == 0)
+			if (s->open > 0 && !s->is_new && is_shipper(e, s))
 				send_start(m, c, s);
 	}
+}
+
+/* Somebody to do the work of the shipment's edge of that site. */
+static bool has_another(struct master *m, const struct shipment *s, const char *site)
+{
+	if (strchr(s->from_edge, '/') != NULL)
+		return sites_reach(m, s->order->from_site, s->order->to_site);
+	return sites_edge(m, site) != NULL;
 }
 
 void edges_failover(struct master *m)
@@ -173,11 +200,11 @@ void edges_failover(struct master *m)
 			const char *const names[] = { s->from_edge, s->to_edge };
 
 			for (int i = 0; i < 2 && s->open > 0; i++) {
-				const struct edge *e = edge_find(m, sites[i], names[i]);
+				const struct edge *e = edge_of(m, sites[i], names[i]);
 
 				if (e == NULL || e->client != NULL ||
 					now_ns - e->down_ns < lost_ns ||
-					sites_edge(m, sites[i]) == NULL)
+					!has_another(m, s, sites[i]))
 					continue;
 				log_warn("master",
 					"edge is lost, another takes over order=%" PRIu64
@@ -280,6 +307,20 @@ static void remember_edge(struct master *m, const struct edge *e)
 		log_error("master", "ledger: %s", ledger_error(m->ledger));
 }
 
+static void take_pool_sites(struct master *m, struct edge *e, const Strait__EdgeRegister *msg)
+{
+	e->pool_site_count = 0;
+	for (size_t i = 0; i < msg->n_pool_sites && i < MASTER_POOL_SITES_MAX; i++) {
+		snprintf(e->pool_sites[e->pool_site_count++], ORDERBOOK_SITE_MAX, "%s",
+			msg->pool_sites[i]);
+		if (!sites_allow_pools(m, e, msg->pool_sites[i]))
+			log_warn("master",
+				"edge=%s has pools of site=%.63s, which does not name it in its "
+				"pools_at: it does not copy for it",
+				e->full, msg->pool_sites[i]);
+	}
+}
+
 static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 {
 	Strait__EdgeAccept accept = STRAIT__EDGE_ACCEPT__INIT;
@@ -308,6 +349,7 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	e->client = c;
 	c->edge = e;
 	e->refused[0] = '\0';
+	take_pool_sites(m, e, msg);
 	memcpy(e->boot_id, msg->boot_id.data, sizeof(e->boot_id));
 	e->since_ms = e->last_seen_ms = clock_unix_ms();
 	snprintf(e->mgmt_address, sizeof(e->mgmt_address), "%s", msg->mgmt_address);
@@ -329,10 +371,7 @@ static struct shipment *own_shipment(const struct client *c, uint64_t wire)
 {
 	struct shipment *s = orderbook_find_shipment(c->master->book, wire);
 
-	if (s == NULL || strcmp(s->from_edge, c->edge->name) != 0 ||
-		strcmp(s->order->from_site, c->edge->site) != 0)
-		return NULL;
-	return s;
+	return s != NULL && is_shipper(c->edge, s) ? s : NULL;
 }
 
 static int on_accept(struct client *c, const Strait__OrderAccept *msg)

@@ -12,7 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { SCHEMA_VERSION = 2, BUSY_MS = 2000 };
+enum { SCHEMA_VERSION = 3, BUSY_MS = 2000 };
 
 static const char schema_sql[] =
 	"CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
@@ -52,6 +52,10 @@ static const char upgrade_1_sql[] =
 	" PRIMARY KEY(order_id, number)) WITHOUT ROWID;"
 
 	"PRAGMA user_version=2;";
+
+/* What version 3 added: enum order_way. */
+static const char upgrade_2_sql[] = "ALTER TABLE orders ADD COLUMN way INTEGER NOT NULL DEFAULT 0;"
+				    "PRAGMA user_version=3;";
 
 static const char *const statement_sql[STMT_COUNT] = {
 #define LEDGER_STATEMENT_SQL(name, sql) [STMT_##name] = (sql),
@@ -174,6 +178,8 @@ static int open_schema(struct ledger *l, const char *path, char *err, size_t err
 			rc = exec(l, schema_sql);
 		if (rc == 0 && version < 2)
 			rc = exec(l, upgrade_1_sql);
+		if (rc == 0 && version < 3)
+			rc = exec(l, upgrade_2_sql);
 		if (rc == 0)
 			rc = exec(l, "COMMIT");
 	}
@@ -330,6 +336,7 @@ static int put_row(struct ledger *l, const struct order *o)
 	sqlite3_bind_int64(s, 9, o->count);
 	sqlite3_bind_int(s, 18, o->opened);
 	sqlite3_bind_int64(s, 19, o->appends);
+	sqlite3_bind_int(s, 20, o->way);
 	if (!o->stored) {
 		sqlite3_bind_text(s, 3, o->from_site, -1, SQLITE_STATIC);
 		sqlite3_bind_text(s, 4, o->to_site, -1, SQLITE_STATIC);

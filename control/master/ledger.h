@@ -82,6 +82,7 @@ struct ledger_order {
 	uint32_t objects, committed, existed, failed;
 	unsigned int opened; /* enum order_opened */
 	uint32_t appends;
+	unsigned int way; /* enum order_way */
 };
 /** Newest first. */
 int ledger_orders(struct ledger *l, uint32_t limit,

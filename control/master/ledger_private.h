@@ -18,12 +18,12 @@
 		"INSERT INTO orders(id, state, from_site, to_site, class, "                        \
 		"deadline_ms, created_ms, finished_ms, objects, committed, existed, "              \
 		"failed, bytes, next_attempt, canceled, text, idempotency, opened, "               \
-		"appends) VALUES "                                                                 \
-		"(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19)")            \
+		"appends, way) VALUES "                                                            \
+		"(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20)")        \
 	X(ORDER_UPDATE,                                                                            \
 		"UPDATE orders SET state=?2, finished_ms=?8, objects=?9, committed=?10, "          \
 		"existed=?11, failed=?12, bytes=?13, next_attempt=?14, canceled=?15, "             \
-		"text=?16, opened=?18, appends=?19 WHERE id=?1")                                   \
+		"text=?16, opened=?18, appends=?19, way=?20 WHERE id=?1")                          \
 	X(OBJECT_INSERT,                                                                           \
 		"INSERT INTO objects(order_id, idx, status, attempts, shipment, "                  \
 		"length, tenant, key) VALUES (?1,?2,?3,?4,?5,?6,?7,?8)")                           \
@@ -36,8 +36,8 @@
 	X(SHIPMENT_DELETE, "DELETE FROM shipments WHERE order_id=?1 AND attempt=?2")               \
 	X(RESTORE_ORDERS,                                                                          \
 		"SELECT id, state, from_site, to_site, class, deadline_ms, "                       \
-		"created_ms, objects, next_attempt, canceled, text, idempotency, opened FROM "     \
-		"orders WHERE state < 2 ORDER BY id")                                              \
+		"created_ms, objects, next_attempt, canceled, text, idempotency, opened, way "     \
+		"FROM orders WHERE state < 2 ORDER BY id")                                         \
 	X(RESTORE_OBJECTS,                                                                         \
 		"SELECT idx, status, attempts, shipment, length, tenant, key FROM "                \
 		"objects WHERE order_id=?1 ORDER BY idx")                                          \
@@ -63,12 +63,12 @@
 	X(ORDERS,                                                                                  \
 		"SELECT id, created_ms, finished_ms, deadline_ms, bytes, from_site, "              \
 		"to_site, text, class, state, objects, committed, existed, failed, "               \
-		"opened, appends "                                                                 \
+		"opened, appends, way "                                                            \
 		"FROM orders ORDER BY id DESC LIMIT ?1")                                           \
 	X(ORDER,                                                                                   \
 		"SELECT id, created_ms, finished_ms, deadline_ms, bytes, from_site, "              \
 		"to_site, text, class, state, objects, committed, existed, failed, "               \
-		"opened, appends "                                                                 \
+		"opened, appends, way "                                                            \
 		"FROM orders WHERE id=?1")                                                         \
 	X(OBJECTS,                                                                                 \
 		"SELECT key, tenant, status, length FROM objects WHERE order_id=?1 "               \

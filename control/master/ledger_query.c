@@ -135,6 +135,7 @@ static void read_order(sqlite3_stmt *s, struct ledger_order *o)
 		.failed = (uint32_t)sqlite3_column_int64(s, 13),
 		.opened = (unsigned int)sqlite3_column_int(s, 14),
 		.appends = (uint32_t)sqlite3_column_int64(s, 15),
+		.way = (unsigned int)sqlite3_column_int(s, 16),
 	};
 }
 

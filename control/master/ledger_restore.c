@@ -180,6 +180,7 @@ static int load_order(struct ledger *l, struct orderbook *b, sqlite3_stmt *row, 
 		o->created_ms = (uint64_t)sqlite3_column_int64(row, 6);
 		o->next_attempt = (uint32_t)sqlite3_column_int64(row, 8);
 		o->canceled = sqlite3_column_int(row, 9) != 0;
+		o->way = (uint8_t)sqlite3_column_int(row, 13);
 		snprintf(o->text, sizeof(o->text), "%s", ledger_text(row, 10));
 		if (spec.open)
 			rc = load_appends(l, o);

@@ -262,6 +262,7 @@ static void ledger_of_an_older_version_is_taken_over(void **state)
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db,
 				 "ALTER TABLE orders DROP COLUMN opened;"
+				 "ALTER TABLE orders DROP COLUMN way;"
 				 "ALTER TABLE orders DROP COLUMN appends;"
 				 "DROP TABLE appends; PRAGMA user_version=1",
 				 NULL, NULL, NULL),
@@ -271,6 +272,7 @@ static void ledger_of_an_older_version_is_taken_over(void **state)
 	o = restored(&l, &b, 1);
 	assert_non_null(o);
 	assert_int_equal(o->opened, ORDER_CLOSED);
+	assert_int_equal(o->way, ORDER_WAY_NONE);
 	assert_int_equal(o->count, 3);
 	orderbook_destroy(b);
 	ledger_close(l);

@@ -37,6 +37,7 @@ enum {
 	MASTER_REFUSED_MS = 300000,  /* a refused edge tries again more often than that */
 	MASTER_ORDERS_LIVE_MAX = 65536,
 	MASTER_VERSION = 1, /* of the control protocol */
+	MASTER_POOL_SITES_MAX = 16,
 };
 
 #define MASTER_PROGRAM "strait-master 0.1.0"
@@ -53,6 +54,10 @@ struct site {
 struct edge {
 	TAILQ_ENTRY(edge) entry; /* by site, then name */
 	char site[ORDERBOOK_SITE_MAX], name[ORDERBOOK_SITE_MAX];
+	char full[ORDERBOOK_EDGE_MAX]; /* "site/edge" */
+	/* Sites but its own whose pools it says it has, too; they count if pools_at names it. */
+	char pool_sites[MASTER_POOL_SITES_MAX][ORDERBOOK_SITE_MAX];
+	uint32_t pool_site_count;
 	char mgmt_address[256], program[64];
 	struct client *client; /* NULL: not connected */
 	uint64_t since_ms, last_seen_ms, down_ns;
@@ -131,10 +136,23 @@ void sites_configure(struct master *m);
 void sites_free(struct master *m);
 /** A connected edge of the site, for orderbook_plan(); ctx is the master. */
 const char *sites_edge(void *ctx, const char *site);
+/** An edge of the site by its name, or the one whose "site/edge" is given. NULL: unknown. */
+struct edge *edge_of(struct master *m, const char *site, const char *name);
+/** Whether the edge's word that it has pools of that site counts: the site's pools_at names it. */
+bool sites_allow_pools(const struct master *m, const struct edge *e, const char *site);
+/** For orderbook_plan(); ctx is the master. Wholly by what is connected and configured now. */
+enum order_way sites_way(void *ctx, const char *from, const char *to, const char **edge);
+/** Whether an order from there to there could go out. */
+bool sites_reach(struct master *m, const char *from, const char *to);
+/** Whether an edge that has its pools is connected. */
+bool sites_has_edge(struct master *m, const char *site);
 /** The policy that counts from site to site; NULL: none. */
 const struct master_policy_config *policy_find(const struct master *m, const struct site *from,
 	const struct site *to);
-/** Cap from site to site: the lowest of both sites', the link's and the policy's; 0: none. */
+/**
+ * Cap from site to site: the lowest of the link's, the policy's and, over the WAN, both sites'; 0:
+ * none.
+ */
 uint64_t sites_cap(struct master *m, const char *from, const char *to);
 
 /* ---- clients.c ---- */
@@ -177,9 +195,11 @@ void view_fail(struct view *v, int err, const char *fmt, ...) __attribute__((for
 int view_order(struct view *v, struct master *m, uint64_t id, bool with_objects);
 int view_orders(struct view *v, struct master *m, uint32_t limit);
 void view_site(struct view *v, struct master *m, const struct site *s);
-void view_edge(struct view *v, const struct edge *e);
+void view_edge(struct view *v, const struct master *m, const struct edge *e);
 /** A zeroed item more of an array of pointers in the reply; freed with it. NULL: v->failed. */
 void *view_append(struct view *v, void *array, size_t *n, size_t size);
 /** A copy that is freed with the item that holds it. NULL: v->failed. */
 char *view_dup(struct view *v, const char *text);
+/** One more name of a list of the reply, which its item frees. */
+void view_add_name(struct view *v, char ***list, size_t *n, const char *name);
 void view_counter(struct view *v, const char *name, uint64_t value);

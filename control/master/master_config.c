@@ -33,11 +33,17 @@ static const cyaml_schema_field_t tls_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_schema_value_t text_value = {
+	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, 255),
+};
+
 static const cyaml_schema_field_t site_fields[] = {
 	STRING(name, struct master_site_config, NEEDED),
 	STRING(label, struct master_site_config, OPTIONAL),
 	STRING(cap, struct master_site_config, OPTIONAL),
 	STRING(follow, struct master_site_config, OPTIONAL),
+	CYAML_FIELD_SEQUENCE("pools_at", CYAML_FLAG_POINTER | OPTIONAL, struct master_site_config,
+		pools_at, &text_value, 1, 64),
 	CYAML_FIELD_END,
 };
 
@@ -48,15 +54,12 @@ static const cyaml_schema_field_t link_fields[] = {
 	CYAML_FIELD_END,
 };
 
-static const cyaml_schema_value_t text_value = {
-	CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, 255),
-};
-
 static const cyaml_schema_field_t policy_fields[] = {
 	STRING(from, struct master_policy_config, NEEDED),
 	STRING(to, struct master_policy_config, NEEDED),
 	STRING(allow, struct master_policy_config, OPTIONAL),
 	STRING(class, struct master_policy_config, OPTIONAL),
+	STRING(profile, struct master_policy_config, OPTIONAL),
 	STRING(cap, struct master_policy_config, OPTIONAL),
 	CYAML_FIELD_UINT("after", OPTIONAL, struct master_policy_config, after),
 	STRING(least, struct master_policy_config, OPTIONAL),
@@ -141,6 +144,34 @@ static int check_cap(const char *cap, uint64_t *cap_bps, const char *path, const
 	return 0;
 }
 
+/* Of an entry "site/edge". */
+static int check_pools_at(const struct master_site_config *s, unsigned int i, const char *path,
+	char *err, size_t err_len)
+{
+	char where[64], site[256], why[200];
+
+	for (unsigned int k = 0; k < s->pools_at_count; k++) {
+		const char *name = s->pools_at[k], *slash = strchr(name, '/');
+
+		snprintf(where, sizeof(where), "sites[%u].pools_at[%u]", i, k);
+		snprintf(site, sizeof(site), "%.*s", slash != NULL ? (int)(slash - name) : 0, name);
+		if (slash == NULL || name_check("site", site, why, sizeof(why)) != 0 ||
+			name_check("edge", slash + 1, why, sizeof(why)) != 0)
+			return config_fail(err, err_len, path, where,
+				"\"%s\" is not an edge of another site like a/a1", name);
+		if (strcmp(site, s->name) == 0)
+			return config_fail(err, err_len, path, where,
+				"%s is an edge of site %s itself, which has its pools anyway; list "
+				"those of other sites",
+				name, site);
+		for (unsigned int n = 0; n < k; n++)
+			if (strcmp(s->pools_at[n], name) == 0)
+				return config_fail(err, err_len, path, where, "%s is listed twice",
+					name);
+	}
+	return 0;
+}
+
 static int check_sites(struct master_config *cfg, const char *path, char *err, size_t err_len)
 {
 	char where[64], why[200];
@@ -155,7 +186,8 @@ static int check_sites(struct master_config *cfg, const char *path, char *err, s
 			return config_fail(err, err_len, path, where, "site %s is listed twice",
 				s->name);
 		snprintf(where, sizeof(where), "sites[%u].cap", i);
-		if (check_cap(s->cap, &s->cap_bps, path, where, err, err_len) != 0)
+		if (check_cap(s->cap, &s->cap_bps, path, where, err, err_len) != 0 ||
+			check_pools_at(s, i, path, err, err_len) != 0)
 			return -EINVAL;
 	}
 	return 0;
@@ -224,6 +256,11 @@ static int check_policy(struct master_policy_config *p, unsigned int i, const ch
 	snprintf(where, sizeof(where), "policies[%u].after", i);
 	if (p->after > 255)
 		return config_fail(err, err_len, path, where, "at most 255");
+	snprintf(where, sizeof(where), "policies[%u].profile", i);
+	p->lan = p->profile != NULL && strcmp(p->profile, "lan") == 0;
+	if (p->profile != NULL && !p->lan && strcmp(p->profile, "wan") != 0)
+		return config_fail(err, err_len, path, where,
+			"use lan or wan; left out, it is lan where both sites have one label");
 	snprintf(where, sizeof(where), "policies[%u].cap", i);
 	if (check_cap(p->cap, &p->cap_bps, path, where, err, err_len) != 0)
 		return -EINVAL;
@@ -371,6 +408,25 @@ static int check_ends(const struct master_config *cfg, const char *path, char *e
 	return 0;
 }
 
+static int check_pools_sites(const struct master_config *cfg, const char *path, char *err,
+	size_t err_len)
+{
+	char where[64], site[256];
+
+	for (unsigned int i = 0; i < cfg->sites_count; i++) {
+		for (unsigned int k = 0; k < cfg->sites[i].pools_at_count; k++) {
+			const char *name = cfg->sites[i].pools_at[k];
+
+			snprintf(site, sizeof(site), "%.*s", (int)strcspn(name, "/"), name);
+			if (find_site(cfg, site) != NULL || ledger_peek_site(cfg->ledger, site))
+				continue;
+			snprintf(where, sizeof(where), "sites[%u].pools_at[%u]", i, k);
+			return config_fail(err, err_len, path, where, "unknown site %s", site);
+		}
+	}
+	return 0;
+}
+
 static int check_followed(const struct master_config *cfg, const char *path, char *err,
 	size_t err_len)
 {
@@ -430,6 +486,8 @@ int master_config_check(const struct master_config *cfg, const char *path, char 
 	rc = check_ledger(cfg, path, err, err_len);
 	if (rc == 0)
 		rc = check_followed(cfg, path, err, err_len);
+	if (rc == 0)
+		rc = check_pools_sites(cfg, path, err, err_len);
 	return rc == 0 ? check_ends(cfg, path, err, err_len) : rc;
 }
 

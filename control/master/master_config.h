@@ -18,6 +18,7 @@
  *     - { name: a, label: eu, cap: 10G }
  *     - { name: b, follow: b.yaml }   # two levels: this master is the site's own, too; the file
  *                               # is one of --role site, without master and tls
+ *     - { name: c, label: eu, pools_at: [a/a1] }   # edge a1 of site a has its pools, too
  *   links:                      # cap of one direction between two sites
  *     - { from: a, to: b, cap: 1G }
  *   policies:                   # what is replicated by itself; the first that matches counts,
@@ -26,6 +27,7 @@
  *       to: us
  *       allow: true
  *       class: bulk             # or normal
+ *       profile: lan            # or wan; absent: lan where both sites have one label
  *       cap: 1G                 # of each such link
  *       after: 0                # so many requests must have missed it there first
  *       least: 64K              # object sizes; absent: any
@@ -44,11 +46,14 @@
  *   log_level: info
  *
  * Caps are bits per second on the line; absent: no cap of the master. The lowest of the caps of
- * both sites and of the link counts.
+ * both sites and of the link counts, but for the profile lan, where those of sites do not: they are
+ * of the WAN.
  */
 
 struct master_site_config {
 	char *name, *label, *cap, *follow;
+	char **pools_at; /* "site/edge" */
+	unsigned int pools_at_count;
 	uint64_t cap_bps;
 };
 
@@ -59,10 +64,11 @@ struct master_link_config {
 
 struct master_policy_config {
 	char *from, *to, *allow, *class, *cap, *least, *most, *ttl, *pause_below;
+	char *profile; /* NULL: by the labels */
 	char **tenants;
 	unsigned int tenants_count;
 	uint64_t after;
-	bool allowed, ttl_by_age;
+	bool allowed, ttl_by_age, lan;
 	uint8_t shipping_class; /* enum strait_class */
 	uint64_t cap_bps, least_bytes, most_bytes, ttl_ns, pause_below_ns;
 };

@@ -61,7 +61,7 @@ static void status(struct client *c)
 	TAILQ_FOREACH(s, &m->sites, entry)
 		view_site(&v, m, s);
 	TAILQ_FOREACH(e, &m->edges, entry)
-		view_edge(&v, e);
+		view_edge(&v, m, e);
 	if (ledger_counts(m->ledger, counts) == 0)
 		for (int i = 0; i < ORDER_STATE_COUNT; i++)
 			view_counter(&v, order_state_name((enum order_state)i), counts[i]);
@@ -172,7 +172,7 @@ static void edge_list(struct client *c, const char *name)
 		snprintf(full, sizeof(full), "%s/%s", e->site, e->name);
 		if (name == NULL || strcmp(name, full) == 0 || strcmp(name, e->site) == 0 ||
 			strcmp(name, e->name) == 0)
-			view_edge(&v, e);
+			view_edge(&v, c->master, e);
 	}
 	if (name != NULL && v.reply.n_edges == 0)
 		view_fail(&v, ENOENT, "no edge %.127s has ever registered", name);

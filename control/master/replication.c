@@ -109,8 +109,7 @@ static bool on_can_ship(void *ctx, uint16_t from, uint16_t to)
 
 	return m->ledger_trouble[0] == '\0' && !m->stopping &&
 		orderbook_count(m->book) < MASTER_ORDERS_LIVE_MAX &&
-		sites_edge(m, r->slot[from].site) != NULL &&
-		sites_edge(m, r->slot[to].site) != NULL;
+		sites_reach(m, r->slot[from].site, r->slot[to].site);
 }
 
 static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship };

@@ -75,6 +75,7 @@ static void view_policy(struct view *v, struct master *m, const char *from, cons
 {
 	Strait__LinkView *out = view_append(v, &v->reply.links, &v->reply.n_links, sizeof(*out));
 	const struct master_policy_config *p = policy_find(m, site_find(m, from), site_find(m, to));
+	const char *edge = NULL;
 	char name[600];
 
 	if (out == NULL)
@@ -86,6 +87,9 @@ static void view_policy(struct view *v, struct master *m, const char *from, cons
 	out->allow = p != NULL && p->allowed;
 	out->class_ = p != NULL ? p->shipping_class : STRAIT_CLASS_BULK;
 	out->cap_bps = sites_cap(m, from, to);
+	out->way = view_dup(v, order_way_name(sites_way(m, from, to, &edge)));
+	if (edge != NULL)
+		out->local_edge = view_dup(v, edge);
 	if (p == NULL)
 		return;
 	snprintf(name, sizeof(name), "%.255s -> %.255s", p->from, p->to);
@@ -99,7 +103,7 @@ static void explain(struct master *m, const struct replication_slot *s,
 	buf[0] = '\0';
 	if (s->client == NULL)
 		snprintf(buf, len, "its site master is not connected");
-	else if (sites_edge(m, s->site) == NULL)
+	else if (!sites_has_edge(m, s->site))
 		snprintf(buf, len, "no edge of it is connected");
 	else if (m->ledger_trouble[0] != '\0')
 		snprintf(buf, len, "%s", m->ledger_trouble);
@@ -197,19 +201,6 @@ static bool no_secret(struct view *v)
 	return false;
 }
 
-static void add_name(struct view *v, char ***list, size_t *n, const char *name)
-{
-	char **bigger = realloc(*list, (*n + 1) * sizeof(*bigger));
-
-	if (bigger == NULL) {
-		v->failed = true;
-		return;
-	}
-	*list = bigger;
-	bigger[*n] = view_dup(v, name);
-	*n += bigger[*n] != NULL;
-}
-
 static bool locate_one(struct view *v, struct master *m, const Strait__OrderObject *o)
 {
 	const struct replication *r = m->replication;
@@ -244,11 +235,11 @@ static bool locate_one(struct view *v, struct master *m, const Strait__OrderObje
 		if (s->reader.replica.state != REPLICA_LIVE ||
 			now_ns - s->reader.current_ns > FRESH_NS || r->slot[i].report == NULL ||
 			!r->slot[i].report->ready)
-			add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
+			view_add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
 		else if ((value & INDEX_PRESENT(i)) != 0)
-			add_name(v, &out->sites, &out->n_sites, r->slot[i].site);
+			view_add_name(v, &out->sites, &out->n_sites, r->slot[i].site);
 		else if (r->slot[i].report->has_partial && r->slot[i].report->partial)
-			add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
+			view_add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
 	}
 	return true;
 }
@@ -328,6 +319,8 @@ void view_replication_fini(struct view *v)
 		free(r->links[i]->from_site);
 		free(r->links[i]->to_site);
 		free(r->links[i]->policy);
+		free(r->links[i]->way);
+		free(r->links[i]->local_edge);
 		free(r->links[i]);
 	}
 	for (size_t i = 0; i < r->n_backlogs; i++) {

@@ -74,6 +74,7 @@ struct edge *edge_put(struct master *m, const char *site, const char *name)
 		return NULL;
 	snprintf(e->site, sizeof(e->site), "%s", site);
 	snprintf(e->name, sizeof(e->name), "%s", name);
+	snprintf(e->full, sizeof(e->full), "%s/%s", e->site, e->name);
 	e->down_ns = clock_now_ns();
 	TAILQ_FOREACH(at, &m->edges, entry)
 		if (edge_order(at, site, name) > 0)
@@ -172,6 +173,88 @@ const char *sites_edge(void *ctx, const char *site)
 	return NULL;
 }
 
+struct edge *edge_of(struct master *m, const char *site, const char *name)
+{
+	struct edge *e;
+
+	if (strchr(name, '/') == NULL)
+		return edge_find(m, site, name);
+	TAILQ_FOREACH(e, &m->edges, entry)
+		if (strcmp(e->full, name) == 0)
+			return e;
+	return NULL;
+}
+
+bool sites_allow_pools(const struct master *m, const struct edge *e, const char *site)
+{
+	for (unsigned int i = 0; i < m->cfg->sites_count; i++) {
+		const struct master_site_config *s = &m->cfg->sites[i];
+
+		if (strcmp(s->name, site) != 0)
+			continue;
+		for (unsigned int k = 0; k < s->pools_at_count; k++)
+			if (strcmp(s->pools_at[k], e->full) == 0)
+				return true;
+	}
+	return false;
+}
+
+static bool has_pools(const struct master *m, const struct edge *e, const char *site)
+{
+	if (strcmp(e->site, site) == 0)
+		return true;
+	for (uint32_t i = 0; i < e->pool_site_count; i++)
+		if (strcmp(e->pool_sites[i], site) == 0)
+			return sites_allow_pools(m, e, site);
+	return false;
+}
+
+/* The policy's word, or the labels'. */
+static bool is_lan(const struct master *m, const struct site *from, const struct site *to)
+{
+	const struct master_policy_config *p = policy_find(m, from, to);
+
+	if (from == NULL || to == NULL)
+		return false;
+	if (p != NULL && p->profile != NULL)
+		return p->lan;
+	return from->label[0] != '\0' && strcmp(from->label, to->label) == 0;
+}
+
+enum order_way sites_way(void *ctx, const char *from, const char *to, const char **edge)
+{
+	struct master *m = ctx;
+	const struct edge *e;
+
+	if (!is_lan(m, site_find(m, from), site_find(m, to)))
+		return ORDER_WAN;
+	TAILQ_FOREACH(e, &m->edges, entry) {
+		if (e->client == NULL || !has_pools(m, e, from) || !has_pools(m, e, to))
+			continue;
+		*edge = e->full;
+		return ORDER_LOCAL;
+	}
+	return ORDER_LAN;
+}
+
+bool sites_reach(struct master *m, const char *from, const char *to)
+{
+	const char *edge;
+
+	return sites_way(m, from, to, &edge) == ORDER_LOCAL ||
+		(sites_edge(m, from) != NULL && sites_edge(m, to) != NULL);
+}
+
+bool sites_has_edge(struct master *m, const char *site)
+{
+	const struct edge *e;
+
+	TAILQ_FOREACH(e, &m->edges, entry)
+		if (e->client != NULL && has_pools(m, e, site))
+			return true;
+	return false;
+}
+
 static uint64_t lower_cap(uint64_t a, uint64_t b)
 {
 	return a == 0 || (b != 0 && b < a) ? b : a;
@@ -194,8 +277,11 @@ uint64_t sites_cap(struct master *m, const char *from, const char *to)
 {
 	const struct site *a = site_find(m, from), *b = site_find(m, to);
 	const struct master_policy_config *policy;
-	uint64_t cap = lower_cap(a != NULL ? a->cap_bps : 0, b != NULL ? b->cap_bps : 0);
+	uint64_t cap = 0;
 
+	/* Those of sites are of their lines to the WAN. */
+	if (!is_lan(m, a, b))
+		cap = lower_cap(a != NULL ? a->cap_bps : 0, b != NULL ? b->cap_bps : 0);
 	for (unsigned int i = 0; i < m->cfg->links_count; i++) {
 		const struct master_link_config *l = &m->cfg->links[i];
 

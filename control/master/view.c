@@ -25,6 +25,19 @@ char *view_dup(struct view *v, const char *text)
 	return copy;
 }
 
+void view_add_name(struct view *v, char ***list, size_t *n, const char *name)
+{
+	char **bigger = realloc(*list, (*n + 1) * sizeof(*bigger));
+
+	if (bigger == NULL) {
+		v->failed = true;
+		return;
+	}
+	*list = bigger;
+	bigger[*n] = view_dup(v, name);
+	*n += bigger[*n] != NULL;
+}
+
 static int dup_bytes(ProtobufCBinaryData *out, const void *data, size_t len)
 {
 	out->data = malloc(len + 1);
@@ -49,6 +62,7 @@ static void free_order(Strait__OrderInfo *o)
 	free(o->state);
 	free(o->text);
 	free(o->opened);
+	free(o->way);
 	free(o);
 }
 
@@ -67,6 +81,9 @@ void view_fini(struct view *v)
 		free(v->reply.edges[i]->mgmt_address);
 		free(v->reply.edges[i]->program);
 		free(v->reply.edges[i]->refused);
+		for (size_t k = 0; k < v->reply.edges[i]->n_pool_sites; k++)
+			free(v->reply.edges[i]->pool_sites[k]);
+		free(v->reply.edges[i]->pool_sites);
 		free(v->reply.edges[i]); /* its report belongs to the edge */
 	}
 	for (size_t i = 0; i < v->reply.n_counters; i++) {
@@ -169,6 +186,8 @@ static void on_order(const struct ledger_order *in, void *ctx)
 	out->text = view_dup(v, in->text);
 	out->class_ = in->class;
 	out->objects = in->objects;
+	if (in->way != ORDER_WAY_NONE)
+		out->way = view_dup(v, order_way_name(in->way));
 	if (in->opened != ORDER_CLOSED) {
 		out->opened = view_dup(v, order_opened_name((enum order_opened)in->opened));
 		out->has_appends = true;
@@ -266,7 +285,7 @@ void view_site(struct view *v, struct master *m, const struct site *s)
 	}
 }
 
-void view_edge(struct view *v, const struct edge *e)
+void view_edge(struct view *v, const struct master *m, const struct edge *e)
 {
 	Strait__EdgeInfo *out = view_append(v, &v->reply.edges, &v->reply.n_edges, sizeof(*out));
 
@@ -286,6 +305,13 @@ void view_edge(struct view *v, const struct edge *e)
 	if (e->refused[0] != '\0' && clock_unix_ms() - e->refused_ms < MASTER_REFUSED_MS)
 		out->refused = view_dup(v, e->refused);
 	out->report = e->report;
+	for (uint32_t i = 0; i < e->pool_site_count; i++) {
+		char text[ORDERBOOK_SITE_MAX + 40];
+
+		snprintf(text, sizeof(text), "%s%s", e->pool_sites[i],
+			sites_allow_pools(m, e, e->pool_sites[i]) ? "" : " (not in its pools_at)");
+		view_add_name(v, &out->pool_sites, &out->n_pool_sites, text);
+	}
 }
 
 void view_counter(struct view *v, const char *name, uint64_t value)

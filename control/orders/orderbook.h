@@ -2,6 +2,7 @@
 #pragma once
 
 #include "control/orders/flight.h"
+#include "control/orders/way.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +39,7 @@
 enum {
 	ORDERBOOK_OBJECTS_MAX = 65536, /* of an order */
 	ORDERBOOK_SITE_MAX = 64,
+	ORDERBOOK_EDGE_MAX = 2 * ORDERBOOK_SITE_MAX, /* "edge", or "site/edge" of one that copies */
 	ORDERBOOK_TEXT_MAX = 200,
 	ORDERBOOK_IDEMPOTENCY_MAX = 128,
 	ORDERBOOK_SHIPMENT_KEY_BYTES_MAX = 24 << 20, /* the manifest's limit, less its lengths */
@@ -96,7 +98,8 @@ struct shipment {
 	struct order *order;
 	uint64_t wire;
 	uint32_t attempt;
-	char from_edge[ORDERBOOK_SITE_MAX], to_edge[ORDERBOOK_SITE_MAX];
+	/* Names at the order's sites; of ORDER_LOCAL both are "site/edge" of the one that copies. */
+	char from_edge[ORDERBOOK_EDGE_MAX], to_edge[ORDERBOOK_EDGE_MAX];
 	uint32_t *members; /* indices of the order's objects */
 	uint32_t count;
 	uint32_t open; /* objects still FLYING */
@@ -143,6 +146,7 @@ struct order {
 	 */
 	struct order_object *objects;
 	struct order_names *names;
+	uint8_t way;      /* enum order_way, of what was shipped last */
 	uint8_t opened;   /* enum order_opened */
 	uint32_t appends; /* number of the last one; 0: only what came with the submission */
 	uint32_t appends_stored;
@@ -233,6 +237,11 @@ struct orderbook_sites {
 	/** A connected edge of the site to send from or to; NULL: none now. */
 	const char *(*edge)(void *ctx, const char *site);
 	void *ctx;
+	/**
+	 * How from one site to another. Of ORDER_LOCAL *edge is "site/edge" of the one that copies.
+	 * NULL: all over the WAN.
+	 */
+	enum order_way (*way)(void *ctx, const char *from, const char *to, const char **edge);
 };
 /**
  * Make shipments of everything that is ready, due and has both edges, in the order of dispatch,

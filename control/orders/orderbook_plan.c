@@ -132,7 +132,8 @@ void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, ui
 
 	count_flying(b);
 	TAILQ_FOREACH(o, &b->live, live) {
-		const char *from, *to;
+		enum order_way way = ORDER_WAN;
+		const char *from = NULL, *to;
 
 		if (TAILQ_EMPTY(&o->ready)) {
 			/* all of it is shipped by others */
@@ -153,14 +154,20 @@ void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, ui
 				o->link->flying, o->from_site, o->to_site);
 			continue;
 		}
-		from = sites->edge(sites->ctx, o->from_site);
-		to = sites->edge(sites->ctx, o->to_site);
+		if (sites->way != NULL)
+			way = sites->way(sites->ctx, o->from_site, o->to_site, &from);
+		to = from;
+		if (way != ORDER_LOCAL) {
+			from = sites->edge(sites->ctx, o->from_site);
+			to = sites->edge(sites->ctx, o->to_site);
+		}
 		if (from == NULL || to == NULL) {
 			wait_for(b, o, from == NULL ? o->from_site : o->to_site);
 			continue;
 		}
 		while (has_room(o) && ship(b, o, from, to, now_ms)) {
 			o->link->flying++;
+			o->way = (uint8_t)way;
 			if (!is_due(o->next_due_ms, now_ms))
 				break;
 		}

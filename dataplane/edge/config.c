@@ -253,6 +253,55 @@ static void check_gateway(struct check *ck, struct edge_pool_config *p, const st
 	p->gateway = raw->gateway;
 }
 
+static void check_pool_site(struct check *ck, struct edge_config *cfg, const struct raw_pool *raw,
+	uint32_t i)
+{
+	char where[64], why[256];
+
+	if (!is_given(raw->site) || strcmp(raw->site, cfg->site) == 0)
+		return;
+	snprintf(where, sizeof(where), "pools[%u].site", i);
+	if (name_check("site", raw->site, why, sizeof(why)) < 0)
+		fail(ck, where, "%s", why);
+	cfg->pools[i].site = raw->site;
+}
+
+static bool is_of_one_site(const struct edge_pool_config *a, const struct edge_pool_config *b)
+{
+	return a->site == NULL || b->site == NULL ? a->site == b->site
+						  : strcmp(a->site, b->site) == 0;
+}
+
+/* Beside those before it. */
+static void check_pool_alone(struct check *ck, const struct edge_config *cfg, uint32_t i)
+{
+	const struct edge_pool_config *p = &cfg->pools[i];
+	char where[64];
+
+	for (uint32_t j = 0; j < i; j++) {
+		const struct edge_pool_config *other = &cfg->pools[j];
+
+		snprintf(where, sizeof(where), "pools[%u].tenant", i);
+		if (strcmp(other->tenant, p->tenant) == 0 && is_of_one_site(other, p))
+			fail(ck, where, "tenant %s has two pools", p->tenant);
+		snprintf(where, sizeof(where), "pools[%u].path", i);
+		if (strcmp(other->path, p->path) == 0)
+			fail(ck, where, "path: %s is the pool of two", p->path);
+		snprintf(where, sizeof(where), "pools[%u].%s", i,
+			p->gateway != NULL ? "gateway" : "site");
+		if (strcmp(other->tenant, p->tenant) == 0 && !is_of_one_site(other, p) &&
+			(p->gateway != NULL || other->gateway != NULL))
+			fail(ck, where,
+				"the edge copies between pools of tenant %s, so none of them can "
+				"have a gateway",
+				p->tenant);
+	}
+	if (p->site != NULL && p->gateway != NULL) {
+		snprintf(where, sizeof(where), "pools[%u].gateway", i);
+		fail(ck, where, "gateway: only of pools of the edge's own site");
+	}
+}
+
 static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_config *r)
 {
 	char where[64], why[512];
@@ -278,11 +327,8 @@ static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_co
 			snprintf(where, sizeof(where), "pools[%u].tenant", i);
 			fail(ck, where, "tenant: at most %d bytes", STRAIT_TENANT_BYTES_MAX);
 		}
-		for (uint32_t j = 0; j < i; j++) {
-			snprintf(where, sizeof(where), "pools[%u].tenant", i);
-			if (strcmp(cfg->pools[j].tenant, p->tenant) == 0)
-				fail(ck, where, "tenant %s has two pools", p->tenant);
-		}
+		check_pool_site(ck, cfg, raw, i);
+		check_pool_alone(ck, cfg, i);
 		snprintf(where, sizeof(where), "pools[%u].size", i);
 		if (raw->create && !is_given(raw->size))
 			fail(ck, where, "size: needed with create: true, e.g. size: 1G");
@@ -293,6 +339,25 @@ static void check_pools(struct check *ck, struct edge_config *cfg, struct raw_co
 			fail(ck, where, "%s", why);
 	}
 	cfg->pool_count = r->pools_count;
+	for (uint32_t i = 0; i < cfg->pool_count; i++)
+		if (cfg->pools[i].site == NULL)
+			return;
+	fail(ck, "pools", "pools: none is of the edge's own site, %s", cfg->site);
+}
+
+uint32_t edge_config_pool_sites(const struct edge_config *cfg, const char **sites)
+{
+	uint32_t n = 0, k;
+
+	for (uint32_t i = 0; i < cfg->pool_count; i++) {
+		if (cfg->pools[i].site == NULL)
+			continue;
+		for (k = 0; k < n && strcmp(sites[k], cfg->pools[i].site) != 0;)
+			k++;
+		if (k == n)
+			sites[n++] = cfg->pools[i].site;
+	}
+	return n;
 }
 
 static void check_port(struct check *ck, struct edge_config *cfg, struct raw_port *r)
@@ -458,6 +523,7 @@ static void check_caps(struct check *ck, struct edge_config *cfg, struct raw_con
 	cfg->cap_bps = parse_rate(ck, "cap", is_given(r->cap) ? r->cap : NULL);
 	cfg->total_cap_bps =
 		parse_rate(ck, "total_cap", is_given(r->total_cap) ? r->total_cap : NULL);
+	cfg->lan_cap_bps = parse_rate(ck, "lan_cap", is_given(r->lan_cap) ? r->lan_cap : NULL);
 	for (uint32_t i = 0; i < r->peers_count; i++) {
 		snprintf(where, sizeof(where), "peers[%u].cap", i);
 		cfg->caps[i].site = r->peers[i].site;
@@ -624,6 +690,8 @@ static bool pools_room(const struct edge_config *cfg, uint64_t *room)
 	for (uint32_t i = 0; i < cfg->pool_count; i++) {
 		uint64_t arena = 0;
 
+		if (cfg->pools[i].site != NULL)
+			continue;
 		if (stat(cfg->pools[i].path, &st) == 0)
 			arena = shm_pool_arena_bytes((uint64_t)st.st_size);
 		if (arena == 0)

@@ -32,6 +32,7 @@ enum {
 
 struct edge_pool_config {
 	const char *tenant, *path;
+	const char *site;    /* whose pool it is; NULL: the edge's own */
 	const char *gateway; /* socket of the pool's gateway (pool/gateway.h); NULL: none */
 	uint64_t size_bytes; /* of the file, when it is created */
 	bool create;
@@ -61,6 +62,7 @@ struct edge_config {
 	const char *devices[2]; /* the port's, and a crypto device or NULL: for the EAL */
 
 	uint64_t cap_bps, total_cap_bps; /* of a link; of all together */
+	uint64_t lan_cap_bps;            /* of a link of the LAN profile; 0: cap_bps */
 	struct peer_cap caps[EDGE_CAPS_MAX];
 	uint32_t cap_count;
 	struct session_credit credit[STRAIT_CLASS_COUNT]; /* 0: from the pool's size */
@@ -73,6 +75,10 @@ struct edge_config {
 
 /** 0, or -errno with one sentence in err. edge_config_fini() in any case. */
 int edge_config_load(struct edge_config *cfg, const char *path, char *err, size_t err_len);
+/**
+ * Sites but its own whose pools it has, once each. Returns how many, into room for EDGE_POOLS_MAX.
+ */
+uint32_t edge_config_pool_sites(const struct edge_config *cfg, const char **sites);
 void edge_config_fini(struct edge_config *cfg);
 
 /** Everything as it is used, as YAML that can be loaded again. malloc'd. NULL + errno. */

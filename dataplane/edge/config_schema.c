@@ -24,6 +24,7 @@ static const struct cyaml_schema_field pool_fields[] = {
 	TEXT_OPT(struct raw_pool, size),
 	BOOL_OPT(struct raw_pool, create),
 	TEXT_OPT(struct raw_pool, gateway),
+	TEXT_OPT(struct raw_pool, site),
 	CYAML_FIELD_END,
 };
 
@@ -142,6 +143,7 @@ static const struct cyaml_schema_field fields[] = {
 	BOOL_OPT(struct raw_config, insecure_loopback),
 	TEXT_OPT(struct raw_config, cap),
 	TEXT_OPT(struct raw_config, total_cap),
+	TEXT_OPT(struct raw_config, lan_cap),
 	CYAML_FIELD_SEQUENCE("peers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct raw_config,
 		peers, &peer_schema, 0, EDGE_CAPS_MAX),
 	MAP_OPT(struct raw_config, credit, credit_fields),

@@ -9,7 +9,7 @@
 /* The configuration file as libcyaml reads it; config.c turns it into struct edge_config. */
 
 struct raw_pool {
-	char *tenant, *path, *size, *gateway;
+	char *tenant, *path, *size, *gateway, *site;
 	bool create;
 };
 
@@ -67,7 +67,7 @@ struct raw_debug {
 };
 
 struct raw_config {
-	char *site, *edge, *state_dir, *log_level, *crypto, *cap, *total_cap;
+	char *site, *edge, *state_dir, *log_level, *crypto, *cap, *total_cap, *lan_cap;
 	bool insecure_loopback;
 	struct raw_pool *pools;
 	uint32_t pools_count;

@@ -61,7 +61,8 @@ struct control {
 	struct pool *pools[EDGE_POOLS_MAX];
 	struct gateway_link *gateways[EDGE_POOLS_MAX];
 	struct control_worker workers[WORKERS_MAX];
-	struct event *tick, *kick, *split; /* split NULL: there is one worker */
+	struct event *tick, *kick, *copy;
+	struct event *split; /* NULL: there is one worker */
 	struct control_queue queue;
 	struct term term;
 	struct orders *orders;
@@ -85,16 +86,27 @@ static void kick(void *ctx)
 	event_active(c->kick, EV_TIMEOUT, 1);
 }
 
-static struct pool *find_pool(void *ctx, const uint8_t *tenant, size_t len)
+static struct pool *find_pool_of(void *ctx, const char *site, const uint8_t *tenant, size_t len)
 {
 	struct control *c = ctx;
 
 	for (uint32_t i = 0; i < c->cfg->pool_count; i++) {
-		if (strlen(c->cfg->pools[i].tenant) == len &&
-			memcmp(c->cfg->pools[i].tenant, tenant, len) == 0)
+		const struct edge_pool_config *p = &c->cfg->pools[i];
+
+		if (strcmp(p->site != NULL ? p->site : c->cfg->site, site) != 0)
+			continue;
+		if (tenant == NULL ||
+			(strlen(p->tenant) == len && memcmp(p->tenant, tenant, len) == 0))
 			return c->pools[i];
 	}
 	return NULL;
+}
+
+static struct pool *find_pool(void *ctx, const uint8_t *tenant, size_t len)
+{
+	struct control *c = ctx;
+
+	return find_pool_of(c, c->cfg->site, tenant, len);
 }
 
 static struct order_link *find_link(void *ctx, const Strait__OrderStart *m)
@@ -106,6 +118,7 @@ static struct order_link *find_link(void *ctx, const Strait__OrderStart *m)
 
 static const struct order_ops order_ops = {
 	.pool = find_pool,
+	.pool_of = find_pool_of,
 	.link = find_link,
 	.kick = kick,
 };
@@ -203,6 +216,29 @@ static bool session_figures(void *ctx, uint8_t worker, const struct session *s,
 	return worker_session_stats(c->parts.workers[worker], s, out);
 }
 
+/* The loop looks at everything else between two slices. */
+static void copy_at(struct control *c, uint64_t delay_ns)
+{
+	const struct timeval delay = { .tv_sec = (time_t)(delay_ns / (1000 * MS_NS)),
+		.tv_usec = (suseconds_t)(delay_ns % (1000 * MS_NS) / 1000) };
+
+	event_add(c->copy, &delay);
+}
+
+static void on_copy(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *c = arg;
+	uint64_t delay_ns;
+
+	(void)fd;
+	(void)what;
+	if (c->phase != CONTROL_RUNNING && c->phase != CONTROL_DRAINING)
+		return;
+	delay_ns = orders_copy(c->orders, clock_now_ns());
+	if (delay_ns != UINT64_MAX)
+		copy_at(c, delay_ns);
+}
+
 static void work(struct control *c)
 {
 	uint64_t now = clock_now_ns();
@@ -212,6 +248,8 @@ static void work(struct control *c)
 	more |= ingest_run(c->ingest, now);
 	if (c->phase == CONTROL_RUNNING || c->phase == CONTROL_DRAINING)
 		more |= orders_run(c->orders, now, clock_unix_ms());
+	if (orders_are_copied(c->orders) && !event_pending(c->copy, EV_TIMEOUT, NULL))
+		copy_at(c, 0);
 	orders_reap(c->orders, now);
 	for (uint32_t i = 0; i < c->cfg->pool_count; i++)
 		if (c->gateways[i] != NULL)
@@ -316,7 +354,8 @@ static int create_events(struct control *c)
 
 	c->kick = event_new(c->parts.base, -1, 0, on_kick, c);
 	c->tick = event_new(c->parts.base, -1, EV_PERSIST, on_tick, c);
-	if (c->kick == NULL || c->tick == NULL || event_add(c->tick, &tick) < 0)
+	c->copy = event_new(c->parts.base, -1, 0, on_copy, c);
+	if (c->kick == NULL || c->tick == NULL || c->copy == NULL || event_add(c->tick, &tick) < 0)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < c->cfg->workers; i++) {
 		struct control_worker *w = &c->workers[i];
@@ -349,6 +388,7 @@ static int create_peers(struct control *c, char *err, size_t err_len)
 		.dscp = port->dscp,
 		.cap_bps = cfg->cap_bps,
 		.total_cap_bps = cfg->total_cap_bps,
+		.lan_cap_bps = cfg->lan_cap_bps,
 		.caps = cfg->caps,
 		.cap_count = cfg->cap_count,
 		.log_packets = cfg->log_packets,
@@ -376,6 +416,7 @@ static int create_master(struct control *c)
 		.program = "strait-edge " EDGE_VERSION,
 		.boot_id = c->boot_id };
 
+	mc.pool_site_count = edge_config_pool_sites(c->cfg, mc.pool_sites);
 	if (c->cfg->advertise != NULL)
 		snprintf(c->mgmt_address, sizeof(c->mgmt_address), "%s", c->cfg->advertise);
 	else
@@ -535,6 +576,8 @@ void control_destroy(struct control *c)
 			event_free(c->workers[i].event);
 	if (c->split != NULL)
 		event_free(c->split);
+	if (c->copy != NULL)
+		event_free(c->copy);
 	if (c->tick != NULL)
 		event_free(c->tick);
 	if (c->kick != NULL)

@@ -11,7 +11,9 @@ enum {
 	PORT_COUNTERS = 0 WORKER_COUNTERS(COUNT_ONE),
 	PORT_EXTRA = 4,
 	INGEST_COUNTERS = 0 INGEST_TOTALS(COUNT_ONE),
-	EDGE_COUNTERS = PORT_COUNTERS + PORT_EXTRA + INGEST_COUNTERS + STRAIT_COUNTER_COUNT,
+	COPY_COUNTERS = 2,
+	EDGE_COUNTERS =
+		PORT_COUNTERS + PORT_EXTRA + INGEST_COUNTERS + COPY_COUNTERS + STRAIT_COUNTER_COUNT,
 	ORDERS_REPORTED = 1024,
 };
 
@@ -208,6 +210,7 @@ static void add_counters(struct control_report *r)
 {
 	const struct ingest_totals *in = ingest_totals(r->ingest);
 	struct worker_stats ws = { 0 };
+	uint64_t copied, copied_bytes;
 	struct port_info port;
 
 	for (int i = 0; i < STRAIT_COUNTER_COUNT; i++)
@@ -232,6 +235,9 @@ static void add_counters(struct control_report *r)
 #define ADD(name, help) add_counter(r, "ingest_" #name, in->name);
 	INGEST_TOTALS(ADD)
 #undef ADD
+	orders_copied(r->orders, &copied, &copied_bytes);
+	add_counter(r, "copied_objects", copied);
+	add_counter(r, "copied_bytes", copied_bytes);
 }
 
 /* All pools together; the path is the first one's. */

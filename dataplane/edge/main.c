@@ -146,11 +146,11 @@ static int open_pools(struct edge_config *cfg, struct pool **pools)
 			close_pools(pools, pools[i] == NULL ? i : i + 1);
 			return ret;
 		}
-		if (stats.arena_bytes < room)
+		if (p->site == NULL && stats.arena_bytes < room)
 			room = stats.arena_bytes;
-		log_info("main", "pool tenant=%s path=%s bytes=%llu objects=%llu", p->tenant,
-			p->path, (unsigned long long)stats.arena_bytes,
-			(unsigned long long)stats.objects);
+		log_info("main", "pool site=%s tenant=%s path=%s bytes=%llu objects=%llu",
+			p->site != NULL ? p->site : cfg->site, p->tenant, p->path,
+			(unsigned long long)stats.arena_bytes, (unsigned long long)stats.objects);
 	}
 	edge_config_credit(cfg, room);
 	return 0;

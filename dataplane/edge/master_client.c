@@ -89,6 +89,8 @@ static int on_open(struct rpc_conn *c, void *ctx)
 	m.mgmt_address = (char *)mc->cfg.mgmt_address;
 	m.highest_term = mc->term->highest;
 	m.program = (char *)mc->cfg.program;
+	m.n_pool_sites = mc->cfg.pool_site_count;
+	m.pool_sites = (char **)mc->cfg.pool_sites;
 	mc->opened_ns = clock_now_ns();
 	return rpc_send(c, STRAIT__MSG_TYPE__MSG_EDGE_REGISTER, &m.base);
 }

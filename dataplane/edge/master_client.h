@@ -18,12 +18,17 @@
  * Control thread only.
  */
 
+enum { MASTER_CLIENT_POOL_SITES_MAX = 16 };
+
 struct event_base;
 struct master_client;
 
 struct master_client_config {
 	const char *address, *site, *edge, *mgmt_address, *program;
 	const uint8_t *boot_id; /* STRAIT_BOOT_ID_BYTES */
+	/* Sites but its own whose pools it has, too. */
+	const char *pool_sites[MASTER_CLIENT_POOL_SITES_MAX];
+	uint32_t pool_site_count;
 };
 
 struct master_client_ops {

@@ -24,6 +24,7 @@ struct orders *orders_create(const struct order_ops *ops, void *ctx, struct cont
 	os->queue = queue;
 	TAILQ_INIT(&os->sorted);
 	TAILQ_INIT(&os->closed);
+	LIST_INIT(&os->copy_links);
 	return os;
 }
 
@@ -40,6 +41,8 @@ static struct order *order_find(struct orders *os, uint64_t id)
 
 static struct pool *object_pool(const struct order *o, const struct order_object *obj)
 {
+	if (o->copy != NULL)
+		return order_copy_source(o, o->names + obj->name, obj->tenant_len);
 	return o->orders->ops->pool(o->orders->ctx, o->names + obj->name, obj->tenant_len);
 }
 
@@ -63,7 +66,22 @@ static void order_free_memory(struct order *o)
 	free(o->parts);
 	free(o->sequence);
 	free(o->log);
+	free(o->copy);
 	free(o);
+}
+
+static void order_count_in(struct order *o)
+{
+	o->link->orders++;
+	o->orders->pending++;
+	o->orders->copies += o->copy != NULL;
+}
+
+static void order_count_out(struct order *o)
+{
+	o->link->orders--;
+	o->orders->pending--;
+	o->orders->copies -= o->copy != NULL;
 }
 
 /* Only an order without live transfers. */
@@ -71,12 +89,11 @@ static void order_destroy(struct order *o)
 {
 	struct orders *os = o->orders;
 
+	order_copy_fini(o);
 	for (uint32_t i = 0; i < o->object_count; i++)
 		object_release(o, &o->objects[i]);
-	if (o->state != ORDER_DONE) {
-		o->link->orders--;
-		os->pending--;
-	}
+	if (o->state != ORDER_DONE)
+		order_count_out(o);
 	TAILQ_REMOVE(&os->sorted, o, sorted);
 	LIST_REMOVE(o, hashed);
 	os->count--;
@@ -101,6 +118,7 @@ void orders_destroy(struct orders *os)
 		TAILQ_REMOVE(&os->closed, t, entry);
 		order_tx_free(t);
 	}
+	orders_copy_fini(os);
 	free(os);
 }
 
@@ -137,6 +155,8 @@ void order_object_final(struct order *o, uint32_t index, uint8_t status)
 	}
 	if (obj->lease != 0 && !obj->in_part && obj->length <= o->uncut_bytes)
 		o->uncut_bytes -= obj->length;
+	if (o->copy != NULL)
+		order_copy_drop(o, index);
 	object_release(o, obj);
 	if (obj->status != STRAIT_STATUS_PENDING)
 		return;
@@ -153,8 +173,7 @@ void order_settle(struct order *o, uint64_t now_ns)
 		return;
 	o->state = ORDER_DONE;
 	o->done_ns = now_ns;
-	o->link->orders--;
-	o->orders->pending--;
+	order_count_out(o);
 	log_info("order", "done order=%" PRIu64 " objects=%u bytes=%" PRIu64, o->id,
 		o->object_count, o->bytes_done);
 	o->orders->ops->kick(o->orders->ctx);
@@ -312,8 +331,7 @@ static void order_insert(struct orders *os, struct order *o)
 		TAILQ_INSERT_HEAD(&os->sorted, o, sorted);
 	LIST_INSERT_HEAD(&os->buckets[o->id % ORDER_BUCKETS], o, hashed);
 	os->count++;
-	os->pending++;
-	o->link->orders++;
+	order_count_in(o);
 }
 
 static const char *order_check(const Strait__OrderStart *m)
@@ -440,15 +458,33 @@ static uint8_t order_continue(struct order *o, const Strait__OrderStart *m, cons
 		log_info("order", "tried again order=%" PRIu64 " objects=%u", o->id, again);
 		o->end_status = STRAIT_STATUS_PENDING;
 		o->refusal[0] = '\0';
-		if (o->state == ORDER_DONE) {
-			o->link->orders++;
-			o->orders->pending++;
-		}
+		if (o->state == ORDER_DONE)
+			order_count_in(o);
 		/* Transfers that still live close first; the lookup then cuts parts anew. */
 		o->state = ORDER_LOOKUP;
 		o->looked_up = 0;
 	}
 	return STRAIT_STATUS_PENDING;
+}
+
+/* What it is sent over, or copied between. NULL, or why it cannot be. */
+static const char *order_connect(struct order *o, const Strait__OrderStart *m)
+{
+	const char *why = NULL;
+
+	if (m->has_way && m->way == ORDER_LOCAL)
+		why = order_copy_init(o, m);
+	if (why != NULL)
+		return why;
+	if (order_is_of_lost_pool(o))
+		return "the pool's file was deleted, replaced or cut: restart the edge";
+	if (o->copy != NULL)
+		return NULL;
+	o->lan = m->has_way && m->way == ORDER_LAN;
+	o->link = o->orders->ops->link(o->orders->ctx, m);
+	return o->link != NULL
+		? NULL
+		: "the destination's address is unusable or there are too many peers";
 }
 
 uint8_t orders_start(struct orders *os, uint64_t now_ns, const Strait__OrderStart *m,
@@ -481,14 +517,8 @@ uint8_t orders_start(struct orders *os, uint64_t now_ns, const Strait__OrderStar
 		return STRAIT_STATUS_BUSY;
 	}
 	o->orders = os;
-	if (order_is_of_lost_pool(o)) {
-		*text = "the pool's file was deleted, replaced or cut: restart the edge";
-		order_free_memory(o);
-		return STRAIT_STATUS_REFUSED;
-	}
-	o->link = os->ops->link(os->ctx, m);
-	if (o->link == NULL) {
-		*text = "the destination's address is unusable or there are too many peers";
+	*text = order_connect(o, m);
+	if (*text != NULL) {
 		order_free_memory(o);
 		return STRAIT_STATUS_REFUSED;
 	}

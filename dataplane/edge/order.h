@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "control/orders/way.h"
 #include "control/rpc/strait.pb-c.h"
 #include "dataplane/edge/control_queue.h"
 #include "dataplane/pool/pool.h"
@@ -33,6 +34,9 @@
  * Over a link of several queues an order's objects are dealt in order, each to the queue that has
  * the fewest bytes so far: all queues end at about the same time and what comes first in the order
  * arrives first, prefixes included. The parts of each queue are its own.
+ *
+ * An order whose way is local (order_copy.c) has no link to another edge: the control thread copies
+ * its objects, a slice at a time, from a pool of one site to a pool of another.
  *
  * Objects are leased when the session wants them and released with their final status.
  *
@@ -76,6 +80,8 @@ struct order_link {
 struct order_ops {
 	/** Pool of a tenant, NULL: there is none. */
 	struct pool *(*pool)(void *ctx, const uint8_t *tenant, size_t len);
+	/** The same of a site, NULL: none here. tenant NULL: any. Only for orders to copy. */
+	struct pool *(*pool_of)(void *ctx, const char *site, const uint8_t *tenant, size_t len);
 	/**
 	 * The link an order needs; starts connecting. NULL: too many peers. Never goes away.
 	 */
@@ -104,6 +110,12 @@ void orders_resend(struct orders *os);
 
 /** Look up, start what fits, end what is overdue or unreachable. true: call again at once. */
 bool orders_run(struct orders *os, uint64_t now_ns, uint64_t unix_ms);
+/** There are orders to copy: call orders_copy(). */
+bool orders_are_copied(const struct orders *os);
+/** Copy a slice. Returns in how many ns to call again, UINT64_MAX: orders_run() comes first. */
+uint64_t orders_copy(struct orders *os, uint64_t now_ns);
+/** Objects and bytes that were copied since the start. */
+void orders_copied(const struct orders *os, uint64_t *objects, uint64_t *bytes);
 /** Results not sent yet, or not acknowledged for a second. send returns non-zero to stop. */
 void orders_flush(struct orders *os, uint64_t now_ns,
 	int (*send)(void *ctx, const Strait__OrderResults *m), void *ctx);

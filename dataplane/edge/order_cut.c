@@ -18,7 +18,7 @@ void order_entry(const struct order *o, const struct order_object *obj, struct m
 							: STRAIT_MANIFEST_SKIP;
 }
 
-static void count_bytes(struct order *o)
+void order_count_bytes(struct order *o)
 {
 	o->bytes_total = o->bytes_left = o->bytes_waiting = 0;
 	for (uint32_t i = 0; i < o->object_count; i++) {
@@ -138,7 +138,7 @@ static int cut(struct order *o)
 	int ret = 0;
 
 	o->cut_queues = all;
-	count_bytes(o);
+	order_count_bytes(o);
 	queues = o->bytes_total / ORDER_QUEUE_BYTES + 1 < all
 		? (uint32_t)(o->bytes_total / ORDER_QUEUE_BYTES) + 1
 		: all;

@@ -4,7 +4,13 @@
 #include "dataplane/edge/order.h"
 #include "dataplane/transport/manifest.h"
 
-/* Shared by order.c (table, messages, log) and order_run.c (lookup, transfers, events). */
+/*
+ * Shared by order.c (table, messages, log), order_run.c (lookup, transfers, events), order_cut.c
+ * (parts), order_deadline.c and order_copy.c (from pool to pool).
+ */
+
+struct order_copy;
+struct copy_link;
 
 struct order_object {
 	uint32_t name; /* offset in order->names: tenant, then key */
@@ -64,6 +70,8 @@ struct order {
 	struct order_link *link;
 	uint64_t id, deadline_ms;
 	uint8_t class_;
+	bool lan;                /* its transfers are of the LAN profile */
+	struct order_copy *copy; /* NULL: it is to travel */
 	enum order_state state;
 	uint8_t end_status; /* not PENDING: what is not final ends so */
 	bool forget;
@@ -117,7 +125,10 @@ struct orders {
 	struct order_list sorted; /* by class, deadline, id */
 	struct order_bucket buckets[ORDER_BUCKETS];
 	struct order_tx_list closed;
+	LIST_HEAD(, copy_link) copy_links;
+	uint64_t copied_objects, copied_bytes;
 	uint32_t count, pending, live;
+	uint32_t copies; /* of pending, those to copy */
 	uint64_t checked_ns;
 	uint64_t now_ns; /* of the call going on */
 	bool draining;
@@ -141,7 +152,21 @@ static inline bool order_tx_is_current(const struct order_tx *t)
 	return t->session == t->part->order->link->queues[t->queue].session;
 }
 
+/* order_copy.c */
+/* The order is to be copied: between which pools, at which pace. NULL, or why not. */
+const char *order_copy_init(struct order *o, const Strait__OrderStart *m);
+/* The pool that an object is copied from. */
+struct pool *order_copy_source(const struct order *o, const uint8_t *tenant, size_t len);
+/* Its objects were looked up. */
+void order_copy_begin(struct order *o);
+/* What was copied of the object is dropped. */
+void order_copy_drop(struct order *o, uint32_t index);
+void order_copy_fini(struct order *o);
+void orders_copy_fini(struct orders *os);
+
 /* order_cut.c */
+/* bytes_total and what is left of them. */
+void order_count_bytes(struct order *o);
 /*
  * Deal the objects whose length is known to the link's queues and cut each queue's into transfers
  * within the limits of wire.h. Depends on keys, lengths and the number of queues only, so that a

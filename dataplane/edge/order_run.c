@@ -14,6 +14,8 @@
 
 static struct pool *object_pool(const struct order *o, const struct order_object *obj)
 {
+	if (o->copy != NULL)
+		return order_copy_source(o, o->names + obj->name, obj->tenant_len);
 	return o->orders->ops->pool(o->orders->ctx, o->names + obj->name, obj->tenant_len);
 }
 
@@ -103,6 +105,12 @@ static bool order_is_idle(const struct order *o)
 /* What was found travels. */
 static void order_cut(struct order *o, uint64_t unix_ms)
 {
+	if (o->copy != NULL) {
+		o->state = ORDER_ACTIVE;
+		order_copy_begin(o);
+		order_admit(o, unix_ms);
+		return;
+	}
 	if (o->state == ORDER_ACTIVE) {
 		if (order_cut_more(o) < 0)
 			log_limited(LOG_LEVEL_ERROR, "order", 1000, "out of memory, tried again");
@@ -159,6 +167,7 @@ static struct order_tx *tx_build(struct order_part *part)
 	struct tx_params params = { .order = o->id,
 		.flow = order_number(o),
 		.class_ = o->class_,
+		.lan = o->lan,
 		.deadline_ms = o->deadline_ms,
 		.symbol_bytes = o->link->queues[part->queue].symbol_bytes };
 	struct order_tx *t = calloc(1, sizeof(*t));
@@ -406,7 +415,7 @@ static bool order_is_looking(const struct order *o)
 {
 	if (o->state == ORDER_LOOKUP)
 		return o->live == 0;
-	return o->state == ORDER_ACTIVE && o->sequence_count < o->object_count &&
+	return o->copy == NULL && o->state == ORDER_ACTIVE && o->sequence_count < o->object_count &&
 		!order_is_ending(o);
 }
 

@@ -219,13 +219,28 @@ void peers_destroy(struct peers *ps)
 	free(ps);
 }
 
-uint64_t peers_cap(const struct peers *ps, const char *site)
+static const struct peer_cap *own_cap(const struct peers *ps, const char *site)
 {
 	for (uint32_t i = 0; i < ps->cfg.cap_count; i++) {
 		if (strcmp(ps->cfg.caps[i].site, site) == 0)
-			return ps->cfg.caps[i].bps;
+			return &ps->cfg.caps[i];
 	}
-	return ps->cfg.cap_bps;
+	return NULL;
+}
+
+uint64_t peers_cap(const struct peers *ps, const char *site)
+{
+	const struct peer_cap *own = own_cap(ps, site);
+
+	return own != NULL ? own->bps : ps->cfg.cap_bps;
+}
+
+static uint64_t order_cap(const struct peers *ps, const Strait__OrderStart *m)
+{
+	if (m->has_way && m->way == ORDER_LAN && ps->cfg.lan_cap_bps != 0 &&
+		own_cap(ps, m->to_site) == NULL)
+		return ps->cfg.lan_cap_bps;
+	return peers_cap(ps, m->to_site);
 }
 
 static struct peer *peer_find(struct peers *ps, const char *site, const char *edge)
@@ -248,7 +263,7 @@ static void peer_set_cap(struct peer *p, uint64_t bps)
 struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m)
 {
 	struct peer *p = peer_find(ps, m->to_site, m->to_edge);
-	uint64_t own = peers_cap(ps, m->to_site);
+	uint64_t own = order_cap(ps, m);
 	uint64_t cap = own;
 
 	if (!name_is_valid(m->to_site) || !name_is_valid(m->to_edge) ||

@@ -83,7 +83,7 @@ struct worker {
 	uint32_t recent_offset;
 	struct worker_stats stats;
 	struct worker_slot slots[WORKER_SESSIONS_MAX];
-	unsigned int slots_used; /* no slot from here on ever had a session; >= 1 */
+	unsigned int slots_used;          /* no slot from here on ever had a session; >= 1 */
 	unsigned int first;               /* session that sends first this turn */
 	uint8_t index[WORKER_INDEX_SIZE]; /* session id to slot + 1, open addressing; 0: empty */
 	struct arp_cache arp;
