@@ -38,6 +38,11 @@ static void wrong_sites_and_links_are_refused_with_their_line(void **state)
 		{ "sites:\n- name: a\n- name: a\n", ":5: sites[1].name: site a is listed twice" },
 		{ "links:\n- { from: a, to: b }\n- { from: b, to: a }\n- { from: a, to: b }\n",
 			":6: links[2].to: the link from a to b is listed twice" },
+		{ "sites:\n- name: c\n  pools_at: [ a1 ]\n",
+			":5: sites[0].pools_at[0]: \"a1\" is not an edge of another site like" },
+		{ "sites:\n- name: c\n  pools_at: [ a/A! ]\n", "is not an edge of another site" },
+		{ "sites:\n- name: c\n  pools_at: [ c/c1 ]\n", "is an edge of site c itself" },
+		{ "sites:\n- name: c\n  pools_at: [ a/a1, a/a1 ]\n", "a/a1 is listed twice" },
 		{ "insecure_loopback: flase\n", ":3: insecure_loopback: given a second time" },
 	};
 
@@ -102,6 +107,60 @@ static void policies_are_matched_in_order_by_site_or_label(void **state)
 	master_config_free(m.cfg);
 }
 
+static struct edge *edge_up(struct master *m, const char *site, const char *name)
+{
+	struct edge *e = edge_put(m, site, name);
+
+	assert_non_null(e);
+	e->client = (struct client *)m; /* never looked at */
+	return e;
+}
+
+static void one_label_is_a_lan_and_one_edge_copies(void **state)
+{
+	struct master m = { 0 };
+	const char *edge = NULL;
+	struct edge *a1;
+
+	(void)state;
+	m.cfg = load("sites:\n- { name: a, label: eu, cap: 3M }\n- { name: b, label: eu }\n"
+		     "- { name: c, label: eu, pools_at: [ a/a1 ] }\n- { name: d, label: us }\n"
+		     "- name: e\n- name: f\n"
+		     "policies:\n- { from: e, to: f, profile: lan, cap: 5M }\n"
+		     "- { from: c, to: a, profile: wan }\n");
+	if (m.cfg == NULL)
+		fail_msg("%s", err);
+	TAILQ_INIT(&m.sites);
+	TAILQ_INIT(&m.edges);
+	sites_configure(&m);
+	assert_int_equal(sites_way(&m, "a", "b", &edge), ORDER_LAN);
+	assert_int_equal(sites_way(&m, "a", "d", &edge), ORDER_WAN);
+	assert_int_equal(sites_way(&m, "f", "e", &edge), ORDER_WAN); /* no label is none */
+	assert_int_equal(sites_way(&m, "e", "f", &edge), ORDER_LAN);
+	assert_int_equal(sites_cap(&m, "e", "f"), 5000000);
+	assert_int_equal(sites_cap(&m, "a", "b"), 0);
+	assert_int_equal(sites_cap(&m, "a", "d"), 3000000);
+	a1 = edge_up(&m, "a", "a1");
+	assert_int_equal(sites_way(&m, "a", "c", &edge), ORDER_LAN); /* it has no such pool */
+	assert_false(sites_reach(&m, "a", "c"));
+	assert_false(sites_has_edge(&m, "c"));
+	a1->pool_site_count = 2;
+	strcpy(a1->pool_sites[0], "b");
+	strcpy(a1->pool_sites[1], "c");
+	assert_int_equal(sites_way(&m, "a", "c", &edge), ORDER_LOCAL);
+	assert_string_equal(edge, "a/a1");
+	assert_ptr_equal(edge_of(&m, "c", edge), a1);
+	assert_true(sites_reach(&m, "a", "c"));
+	assert_true(sites_has_edge(&m, "c"));
+	assert_int_equal(sites_way(&m, "c", "a", &edge), ORDER_WAN); /* the policy's word */
+	assert_int_equal(sites_way(&m, "a", "b", &edge), ORDER_LAN); /* b does not agree */
+	assert_false(sites_allow_pools(&m, a1, "b"));
+	a1->client = NULL;
+	assert_int_equal(sites_way(&m, "a", "c", &edge), ORDER_LAN);
+	sites_free(&m);
+	master_config_free(m.cfg);
+}
+
 static void wrong_policies_are_refused_with_their_line(void **state)
 {
 	static const struct {
@@ -113,6 +172,8 @@ static void wrong_policies_are_refused_with_their_line(void **state)
 			":4: policies[0].allow: use true or false" },
 		{ "policies:\n- { from: a, to: b, least: 2M, most: 1M }\n",
 			":4: policies[0].most: must be least to 4G" },
+		{ "policies:\n- { from: a, to: b, profile: man }\n",
+			":4: policies[0].profile: use lan or wan" },
 		{ "policies:\n- { from: a }\n", "to" },
 		{ "secret: /no/such/file\n", "secret" },
 	};
@@ -193,6 +254,7 @@ int main(void)
 		cmocka_unit_test(check_finds_what_the_start_would),
 		cmocka_unit_test(the_lowest_cap_counts),
 		cmocka_unit_test(policies_are_matched_in_order_by_site_or_label),
+		cmocka_unit_test(one_label_is_a_lan_and_one_edge_copies),
 		cmocka_unit_test(wrong_policies_are_refused_with_their_line),
 	};
 

@@ -29,7 +29,8 @@ static const char *no_edge(void *ctx, const char *site)
 	return NULL;
 }
 
-static const struct orderbook_sites up = { any_edge, NULL }, down = { no_edge, NULL };
+static const struct orderbook_sites up = { any_edge, NULL, NULL };
+static const struct orderbook_sites down = { no_edge, NULL, NULL };
 
 /* Keys are the words of one string. */
 static struct order *submit(struct orderbook *b, const char *to, const char *words,
@@ -105,6 +106,36 @@ static void order_waits_for_both_edges_and_says_so(void **state)
 	assert_int_equal(o->state, ORDER_RUNNING);
 	assert_string_equal(TAILQ_FIRST(&o->shipments)->to_edge, "edge-b");
 	assert_int_equal(TAILQ_FIRST(&o->shipments)->wire, o->id);
+	orderbook_destroy(b);
+}
+
+static enum order_way by_edge_a1(void *ctx, const char *from, const char *to, const char **edge)
+{
+	(void)ctx;
+	(void)from;
+	if (to[0] == 'c')
+		*edge = "a/a1";
+	return to[0] == 'c' ? ORDER_LOCAL : ORDER_LAN;
+}
+
+static void what_one_edge_copies_needs_no_other(void **state)
+{
+	const struct orderbook_sites local = { no_edge, NULL, by_edge_a1 };
+	const struct orderbook_sites lan = { any_edge, NULL, by_edge_a1 };
+	struct orderbook *b = orderbook_create(1, 7);
+	struct order *copied = submit(b, "c", "k", 0, 1), *sent = submit(b, "b", "k", 0, 1);
+
+	(void)state;
+	orderbook_plan(b, &local, 1);
+	assert_int_equal(copied->state, ORDER_RUNNING);
+	assert_int_equal(copied->way, ORDER_LOCAL);
+	assert_string_equal(TAILQ_FIRST(&copied->shipments)->from_edge, "a/a1");
+	assert_string_equal(TAILQ_FIRST(&copied->shipments)->to_edge, "a/a1");
+	assert_int_equal(sent->state, ORDER_QUEUED);
+	assert_int_equal(sent->way, ORDER_WAY_NONE);
+	orderbook_plan(b, &lan, 1);
+	assert_int_equal(sent->way, ORDER_LAN);
+	assert_string_equal(TAILQ_FIRST(&sent->shipments)->to_edge, "edge-b");
 	orderbook_destroy(b);
 }
 
@@ -483,7 +514,7 @@ static void check(struct world *w)
 
 static void step(struct world *w)
 {
-	struct orderbook_sites sites = { flaky_edge, w };
+	struct orderbook_sites sites = { flaky_edge, w, NULL };
 	uint32_t what = rnd(w, 100);
 
 	w->now += rnd(w, 200);
@@ -592,6 +623,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bad_orders_are_refused_with_a_reason),
 		cmocka_unit_test(order_waits_for_both_edges_and_says_so),
+		cmocka_unit_test(what_one_edge_copies_needs_no_other),
 		cmocka_unit_test(order_is_done_when_all_objects_are),
 		cmocka_unit_test(object_in_flight_is_not_shipped_twice),
 		cmocka_unit_test(follower_leads_when_the_leader_fails),

@@ -173,6 +173,8 @@ static void the_printed_configuration_shows_the_credit(void **state)
 	unlink(file);
 }
 
+#define SECOND_POOL "create: true\n  - {path: DIR/q.pool, size: 2M, create: true"
+
 static void errors_name_the_line_and_what_to_do(void **state)
 {
 	static const struct {
@@ -240,6 +242,16 @@ static void errors_name_the_line_and_what_to_do(void **state)
 		{ "10.0.0.1/24", "10.0.0.1/24\n  queues: 2\nworker: {count: 3}", 11, "as many" },
 		{ "10.0.0.1/24", "10.0.0.1/24\n  udp_port: 65535\nworker: {count: 2}", 0, "65536" },
 		{ "credit:", "session: {scratch_slots: 70000}\ncredit:", 20, "at most" },
+		{ "create: true", "create: true\n    site: beta", 4, "own site, alpha" },
+		{ "create: true", SECOND_POOL "}", 8, "tenant default has two pools" },
+		{ "create: true", SECOND_POOL ", site: B}", 8, "\"B\"" },
+		{ "create: true", SECOND_POOL ", site: beta, gateway: /g}", 8, "gateway" },
+		{ "create: true", "gateway: /g\n    " SECOND_POOL ", site: beta}", 0,
+			"none of them can have a gateway" },
+		{ "create: true",
+			"create: true\n  - {site: beta, path: DIR/p.pool, size: 2M, create: true}",
+			8, "the pool of two" },
+		{ "cap: 1Gbit", "cap: 1G\nlan_cap: 0", 18, "leave it out for no cap" },
 	};
 	char want[160], err[1024];
 	struct edge_config cfg;
