@@ -142,8 +142,8 @@ static void rx_udp(struct worker *w, const struct net_packet *p)
 		w->stats.drop_no_session++;
 		return;
 	}
-	w->recent = atomic_load_explicit(&s->session, memory_order_relaxed);
-	session_recv(w->recent, w->now_ns, p->payload, p->payload_len);
+	session_recv(atomic_load_explicit(&s->session, memory_order_relaxed), w->now_ns, p->payload,
+		p->payload_len);
 	s->active = true;
 }
 
@@ -190,7 +190,6 @@ static bool rx_frame(struct worker *w, struct rte_mbuf *m, bool from_team)
 	switch (net_frame_classify(frame, m->data_len, &w->port->self, trust(w, m), &p)) {
 	case NET_UDP:
 		rx_udp(w, &p);
-		w->recent_offset = (uint32_t)(p.payload - frame);
 		return false;
 	case NET_ARP:
 		rx_arp(w, frame, m->data_len, from_team);
@@ -233,18 +232,14 @@ void worker_rx_frames(struct worker *w, struct rte_mbuf **in, unsigned int n, bo
 	 */
 	if (n > 0)
 		worker_commands(w);
-	w->recent = NULL; /* sessions go between bursts */
 	for (unsigned int i = 0; i < n && i < 3; i++)
 		rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
 	for (unsigned int i = 0; i < n; i++) {
 		if (i + 3 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(in[i + 3], void *));
-		/* Likely of the session, and with the headers, of the frame before. */
-		if (i + 2 < n && w->recent != NULL && in[i + 2]->data_len > w->recent_offset)
-			session_recv_ahead(w->recent,
-				rte_pktmbuf_mtod_offset(in[i + 2], const uint8_t *,
-					w->recent_offset),
-				in[i + 2]->data_len - w->recent_offset);
+		if (i + 1 < n)
+			session_recv_ahead(rte_pktmbuf_mtod(in[i + 1], const uint8_t *),
+				in[i + 1]->data_len);
 		if (!from_team)
 			w->stats.rx_bytes += in[i]->pkt_len;
 		if (!rx_frame(w, in[i], from_team))

@@ -424,32 +424,6 @@ static int refuse(struct session *s, enum verdict v)
  * Blocks that come interleaved are as many streams of writes, more than the processor foresees:
  * 610 cycles to open a packet of 1,432 bytes of 64 blocks in turn, 500 when asked for like this.
  */
-void session_recv_ahead(struct session *s, const uint8_t *packet, size_t len)
-{
-	const struct rx_slot *slot;
-	struct packet_header h;
-	struct rx_stream *st;
-	uint64_t at;
-	uint32_t n;
-	uint8_t *dst;
-
-	for (size_t i = 0; i < len; i += 64)
-		__builtin_prefetch(packet + i);
-	if (packet_header_decode(packet, len, &h) < 0 || h.type != STRAIT_PACKET_DATA)
-		return;
-	slot = &s->rx.slots[h.transfer % SESSION_TRANSFERS_MAX];
-	if (!slot->used || slot->id != h.transfer || slot->t == NULL || !slot->t->begun)
-		return;
-	st = &slot->t->stream[STRAIT_STREAM_OBJECTS];
-	if (h.block >= st->part.blocks || h.esi >= partition_k(&st->part, h.block))
-		return;
-	at = partition_offset(&st->part, h.block, h.esi);
-	n = partition_symbol_len(&st->part, at);
-	if (rx_symbol_place(slot->t, STRAIT_STREAM_OBJECTS, at, n, &dst) != RX_PLACE_DIRECT)
-		return;
-	for (uint32_t i = 0; i < n; i += 64)
-		__builtin_prefetch(dst + i, 1);
-}
 
 int receiver_symbol(struct session *s, const struct packet_header *h, struct key_slot *key,
 	const uint8_t *packet, size_t len)

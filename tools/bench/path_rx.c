@@ -14,7 +14,6 @@
 
 enum {
 	BURST = 32,
-	AHEAD = 2, /* packets, as the worker of an edge */
 	REPLIES = 4096,
 	STALLED = 1000, /* rings without a packet of data */
 	FIRST_NS = 1000000000,
@@ -228,11 +227,8 @@ static int ring_drain(struct rx_bench *b, struct stretch *out)
 		for (uint32_t n = 0; n < BURST && i < b->filled; n++, i++) {
 			const uint8_t *packet = b->ring + i * b->slot_bytes + HOST_HEADROOM_BYTES;
 
-			if (i + AHEAD < b->filled)
-				session_recv_ahead(b->rx, packet + AHEAD * b->slot_bytes,
-					b->lens[i + AHEAD]);
-			if (i + 2 * AHEAD < b->filled)
-				__builtin_prefetch(packet + 2 * AHEAD * b->slot_bytes);
+			if (i + 1 < b->filled)
+				session_recv_ahead(packet + b->slot_bytes, b->lens[i + 1]);
 			if (session_recv(b->rx, b->now_ns, packet, b->lens[i]) == -EBADMSG)
 				return -EBADMSG;
 			b->now_ns += b->packet_ns;
