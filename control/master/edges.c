@@ -2,6 +2,7 @@
 #include "control/base/clock.h"
 #include "control/base/log.h"
 #include "control/master/master.h"
+#include "control/master/replication.h"
 
 #include <strait/status.h>
 
@@ -326,6 +327,7 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	Strait__EdgeAccept accept = STRAIT__EDGE_ACCEPT__INIT;
 	struct master *m = c->master;
 	struct edge *e;
+	bool is_new;
 	char why[256];
 	int rc = check_register(c, msg, why, sizeof(why));
 
@@ -335,9 +337,12 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 		remember_refusal(c, rc, why);
 		return rpc_fail(c->conn, -rc, "%s", why);
 	}
+	is_new = edge_find(m, msg->site, msg->edge) == NULL;
 	e = edge_put(m, msg->site, msg->edge);
 	if (e == NULL)
 		return -ENOMEM;
+	if (is_new)
+		replication_configure(m); /* its site may have been without */
 	if (e->client != NULL) {
 		log_warn("master",
 			"edge connected again, the older connection goes site=%s edge=%s", e->site,

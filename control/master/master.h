@@ -144,6 +144,11 @@ bool sites_allow_pools(const struct master *m, const struct edge *e, const char 
 enum order_way sites_way(void *ctx, const char *from, const char *to, const char **edge);
 /** Whether an order from there to there could go out. */
 bool sites_reach(struct master *m, const char *from, const char *to);
+/**
+ * Whether that could ever be: not if one of them never had an edge and no edge is to have pools of
+ * both. Then nothing is planned, which would only be in others' way.
+ */
+bool sites_may_reach(struct master *m, const char *from, const char *to);
 /** Whether an edge that has its pools is connected. */
 bool sites_has_edge(struct master *m, const char *site);
 /** The policy that counts from site to site; NULL: none. */

@@ -140,6 +140,11 @@ static void one_label_is_a_lan_and_one_edge_copies(void **state)
 	assert_int_equal(sites_cap(&m, "e", "f"), 5000000);
 	assert_int_equal(sites_cap(&m, "a", "b"), 0);
 	assert_int_equal(sites_cap(&m, "a", "d"), 3000000);
+	assert_true(sites_may_reach(&m, "a", "b"));
+	assert_true(sites_may_reach(&m, "a", "c"));
+	assert_false(sites_may_reach(&m, "c", "a")); /* not over the WAN, without an edge */
+	assert_false(sites_may_reach(&m, "b", "c"));
+	assert_false(sites_may_reach(&m, "d", "c"));
 	a1 = edge_up(&m, "a", "a1");
 	assert_int_equal(sites_way(&m, "a", "c", &edge), ORDER_LAN); /* it has no such pool */
 	assert_false(sites_reach(&m, "a", "c"));
@@ -155,6 +160,9 @@ static void one_label_is_a_lan_and_one_edge_copies(void **state)
 	assert_int_equal(sites_way(&m, "c", "a", &edge), ORDER_WAN); /* the policy's word */
 	assert_int_equal(sites_way(&m, "a", "b", &edge), ORDER_LAN); /* b does not agree */
 	assert_false(sites_allow_pools(&m, a1, "b"));
+	edge_up(&m, "c", "c1");
+	assert_true(sites_may_reach(&m, "b", "c"));
+	assert_true(sites_may_reach(&m, "c", "a"));
 	a1->client = NULL;
 	assert_int_equal(sites_way(&m, "a", "c", &edge), ORDER_LAN);
 	sites_free(&m);
@@ -198,6 +206,14 @@ static void check_finds_what_the_start_would(void **state)
 	assert_non_null(cfg);
 	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, ":5: links[0].to: unknown site b"));
+	master_config_free(cfg);
+	cfg = load("sites: [{ name: c, pools_at: [ a/a1 ] }]\n");
+	assert_non_null(cfg);
+	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, ":3: sites[0].pools_at[0]: unknown site a"));
+	master_config_free(cfg);
+	cfg = load("sites: [{ name: a }]\nlinks:\n- { from: a, to: b }\n");
+	assert_non_null(cfg);
 	/* a site of the ledger is fine, while a master has it open, too */
 	l = ledger_open(cfg->ledger, err, sizeof(err));
 	assert_non_null(l);

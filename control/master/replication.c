@@ -244,7 +244,8 @@ static void policies_configure(struct master *m)
 				p.tenants |= n >= 0 ? UINT64_C(1) << n : 0;
 			}
 			if (c != NULL) {
-				p.allow = c->allowed;
+				p.allow = c->allowed &&
+					sites_may_reach(m, r->slot[i].site, r->slot[k].site);
 				p.class = c->shipping_class;
 				p.after = (uint8_t)c->after;
 				p.least_bytes = (uint32_t)c->least_bytes;

@@ -87,7 +87,9 @@ static void view_policy(struct view *v, struct master *m, const char *from, cons
 	out->allow = p != NULL && p->allowed;
 	out->class_ = p != NULL ? p->shipping_class : STRAIT_CLASS_BULK;
 	out->cap_bps = sites_cap(m, from, to);
-	out->way = view_dup(v, order_way_name(sites_way(m, from, to, &edge)));
+	out->way = view_dup(v,
+		order_way_name(sites_may_reach(m, from, to) ? sites_way(m, from, to, &edge)
+							    : ORDER_WAY_NONE));
 	if (edge != NULL)
 		out->local_edge = view_dup(v, edge);
 	if (p == NULL)

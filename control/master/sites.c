@@ -185,18 +185,28 @@ struct edge *edge_of(struct master *m, const char *site, const char *name)
 	return NULL;
 }
 
+static const struct master_site_config *configured(const struct master *m, const char *site)
+{
+	for (unsigned int i = 0; i < m->cfg->sites_count; i++)
+		if (strcmp(m->cfg->sites[i].name, site) == 0)
+			return &m->cfg->sites[i];
+	return NULL;
+}
+
+/* Whether the site's pools_at names the edge. */
+static bool is_pools_at(const struct master *m, const char *site, const char *full)
+{
+	const struct master_site_config *s = configured(m, site);
+
+	for (unsigned int k = 0; s != NULL && k < s->pools_at_count; k++)
+		if (strcmp(s->pools_at[k], full) == 0)
+			return true;
+	return false;
+}
+
 bool sites_allow_pools(const struct master *m, const struct edge *e, const char *site)
 {
-	for (unsigned int i = 0; i < m->cfg->sites_count; i++) {
-		const struct master_site_config *s = &m->cfg->sites[i];
-
-		if (strcmp(s->name, site) != 0)
-			continue;
-		for (unsigned int k = 0; k < s->pools_at_count; k++)
-			if (strcmp(s->pools_at[k], e->full) == 0)
-				return true;
-	}
-	return false;
+	return is_pools_at(m, site, e->full);
 }
 
 static bool has_pools(const struct master *m, const struct edge *e, const char *site)
@@ -243,6 +253,44 @@ bool sites_reach(struct master *m, const char *from, const char *to)
 
 	return sites_way(m, from, to, &edge) == ORDER_LOCAL ||
 		(sites_edge(m, from) != NULL && sites_edge(m, to) != NULL);
+}
+
+/* Its pools are at edges of other sites, and it never had one of its own. */
+static bool is_guest(const struct master *m, const char *site)
+{
+	const struct master_site_config *s = configured(m, site);
+	const struct edge *e;
+
+	if (s == NULL || s->pools_at_count == 0)
+		return false;
+	TAILQ_FOREACH(e, &m->edges, entry)
+		if (strcmp(e->site, site) == 0)
+			return false;
+	return true;
+}
+
+static bool is_edge_for(const struct master *m, const char *site, const char *full)
+{
+	size_t n = strlen(site);
+
+	return (strncmp(full, site, n) == 0 && full[n] == '/') || is_pools_at(m, site, full);
+}
+
+bool sites_may_reach(struct master *m, const char *from, const char *to)
+{
+	const char *const ends[] = { from, to };
+
+	if (!is_guest(m, from) && !is_guest(m, to))
+		return true;
+	for (int i = 0; i < 2 && is_lan(m, site_find(m, from), site_find(m, to)); i++) {
+		const struct master_site_config *s = configured(m, ends[i]);
+
+		for (unsigned int k = 0; s != NULL && k < s->pools_at_count; k++)
+			if (is_edge_for(m, from, s->pools_at[k]) &&
+				is_edge_for(m, to, s->pools_at[k]))
+				return true;
+	}
+	return false;
 }
 
 bool sites_has_edge(struct master *m, const char *site)

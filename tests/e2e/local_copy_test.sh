@@ -142,6 +142,24 @@ check_py "losses are repaired by sending again" \
 check_py "lan_cap counts in place of cap" 'r["links"][0]["cap_bps"] == 800000000' \
 	r="$(ctl edge show a/a1 -o json)"
 
+# ---- a policy by labels: what no edge can bring is in nobody's way
+sed -i '/^policies:/,$d' "$LAB_DIR/master.yaml"
+cat >>"$LAB_DIR/master.yaml" <<-YAML
+	policies:
+	  - { from: eu, to: eu, class: normal, most: 800K }
+YAML
+kill -HUP "${LAB_PID[master]}"
+is_eu() { [ "$(link a b allow)" = True ]; }
+check "the policy by labels counts" until_true 5 is_eu
+check "from c to b there is no way" test "$(link c b way)" = none
+for i in 1 2 3; do put "$LAB_C" "guest$i"; done
+put "$LAB_A" all
+check "put in a's pool: appears in c's" until_true 15 has "$LAB_C" all
+check "and at b" until_true 15 has "$LAB_B" all
+check "put in c's pool: appears in a's" until_true 15 has "$LAB_A" guest3
+is_quiet() { [ "$(py 'sum(b["objects"] + b["flying"] for b in r["backlogs"])' r="$(repl)")" = 0 ]; }
+check "nothing waits" until_true 10 is_quiet
+
 # ---- only where the site agrees
 master_config b/b1
 stop master
@@ -151,7 +169,7 @@ wait_edges
 wait_views
 check_py "a site that does not name the edge: said so" '"pools_at" in r["pool_sites"][0]' \
 	r="$(ctl edge show a/a1 -o json)"
-check "and not by it" test "$(link a c way)" = lan
+check "and not by it: there is no way" test "$(link a c way)" = none
 put "$LAB_A" refused
 sleep 1
 check "nothing is copied" test "$(has "$LAB_C" refused && echo there)" = ""
