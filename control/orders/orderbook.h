@@ -98,7 +98,7 @@ struct shipment {
 	struct order *order;
 	uint64_t wire;
 	uint32_t attempt;
-	/* Names at the order's sites; of ORDER_LOCAL both are "site/edge" of the one that copies. */
+	/* Names at the order's sites; of ORDER_LOCAL both are "site/edge" of who copies. */
 	char from_edge[ORDERBOOK_EDGE_MAX], to_edge[ORDERBOOK_EDGE_MAX];
 	uint32_t *members; /* indices of the order's objects */
 	uint32_t count;

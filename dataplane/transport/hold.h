@@ -12,8 +12,8 @@
  * trips; so when the queue stays over it longer, and packets are lost in front of the line, that
  * is somebody else. From then on a window is held as CUBIC would hold it (RFC 9438), which shares
  * with TCP as TCP does and with other sessions that hold as well. It starts at a little more than
- * half of what was sent before. A path that loses of its own has no such neighbor. When the queue was below the target for a round trip nothing is
- * held any more.
+ * half of what was sent before. A path that loses of its own has no such neighbor. When the queue
+ * was below the target for a round trip nothing is held any more.
  *
  * Time is an argument; rates are line bits/s, times ns. One worker.
  */

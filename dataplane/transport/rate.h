@@ -30,15 +30,16 @@
  * counts little: it loses many packets in few places.
  *
  * A rate at which no queue was seen is proven. A queue that appears while no more was sent is
- * somebody else's. Bulk then gives up all but a thirtieth of its rate until the queue is gone, and
- * comes back fast; should the queue go at once it was ours after all, and the line is slower than
- * was proven. To somebody who takes a hundredth of the line at most it does not give way but leaves
- * the room: it aims at a third of the target for a while. Urgent keeps its rate. Normal follows what the line delivers, and if the queue does
- * not react to less load, takes its delay for the path's; beside a flow that fills every queue, as
- * TCP does, it holds its part (hold.h). A delay that steps up and stays flat is a
- * path change, unless it loses: a queue that overflows is flat too. The base delay expires. After a
- * pause, or when the queue that bulk gives way to does not move for long, a higher base is put on
- * trial: it holds when more load neither raises the delay nor loses.
+ * somebody else's. Bulk then gives up all but a thirtieth of its rate until the queue is gone,
+ * and comes back fast; should the queue go at once it was ours after all, and the line is slower
+ * than was proven. To somebody who takes a hundredth of the line at most it does not give way but
+ * leaves the room: it aims at a third of the target for a while. Urgent keeps its rate. Normal
+ * follows what the line delivers, and if the queue does not react to less load, takes its delay
+ * for the path's; beside a flow that fills every queue, as TCP does, it holds its part (hold.h).
+ * A delay that steps up and stays flat is a path change, unless it loses: a queue that overflows
+ * is flat too. The base delay expires. After a pause, or when the queue that bulk gives way to
+ * does not move for long, a higher base is put on trial: it holds when more load neither raises
+ * the delay nor loses.
  *
  * Sessions on one line become equal because the target grows as a session's rate falls: all see
  * the same queue, so who has less grows at the cost of who has more. Equal caps are the measure;

@@ -74,7 +74,7 @@ static void lost_reports_do_not_look_like_reordering(void **state)
 	}
 }
 
-/* What went out since the last report may have lost some: rows instead of waiting for word of it. */
+/* What went out since the last report may have lost some: rows, and no wait for word of it. */
 static void the_end_does_not_wait_for_reports_that_are_overdue(void **state)
 {
 	(void)state;
