@@ -74,7 +74,7 @@ void prfaas_destroy(struct prfaas *p)
 	while (timeline_take(&p->events, &e))
 		if (e.kind == EVENT_READY || e.kind == EVENT_SENT || e.kind == EVENT_ARRIVED)
 			(void)timeline_add(&p->wan[0].queue, 0, 0, e.what);
-	wan_fini(p);
+	prfaas_wan_fini(p);
 	timeline_fini(&p->events);
 	while (p->runs != NULL) {
 		struct run *r = p->runs;
@@ -164,11 +164,11 @@ static int ship_all(struct prfaas *p, struct run *r, size_t hits, double ns_per_
 			ready_ns += (uint64_t)((double)((i + 1 - hits) * PRFAAS_UNIT_TOKENS) *
 				ns_per_token);
 		id = kept ? r->ids[i] : UINT64_MAX - p->private_ids++;
-		ret = wan_ship(p, TO_DECODE, id, PRFAAS_UNIT_TOKENS, kept, ready_ns, r);
+		ret = prfaas_wan_ship(p, TO_DECODE, id, PRFAAS_UNIT_TOKENS, kept, ready_ns, r);
 		r->shipped++;
 	}
 	if (ret == 0 && tail >= p->cfg.block_tokens) {
-		ret = wan_ship(p, TO_DECODE, UINT64_MAX - p->private_ids++, tail, false,
+		ret = prfaas_wan_ship(p, TO_DECODE, UINT64_MAX - p->private_ids++, tail, false,
 			r->ended_ns, r);
 		r->shipped++;
 	}
@@ -216,8 +216,9 @@ static int ship_back(struct prfaas *p, const struct run *r)
 	if (p->cfg.mode != PRFAAS_STRAIT && p->cfg.mode != PRFAAS_SERIAL)
 		return 0;
 	for (size_t i = 0; i < r->units && ret == 0; i++)
-		if (!lru_has(&p->prefill.pool, r->ids[i]) && !wan_has(p, TO_PREFILL, r->ids[i]))
-			ret = wan_ship(p, TO_PREFILL, r->ids[i], PRFAAS_UNIT_TOKENS, true,
+		if (!lru_has(&p->prefill.pool, r->ids[i]) &&
+			!prfaas_wan_has(p, TO_PREFILL, r->ids[i]))
+			ret = prfaas_wan_ship(p, TO_PREFILL, r->ids[i], PRFAAS_UNIT_TOKENS, true,
 				p->now_ns, NULL);
 	return ret;
 }
@@ -261,11 +262,11 @@ static int event_run(struct prfaas *p, const struct timeline_entry *e)
 	case EVENT_NEEDED:
 		return on_needed(p, e->what);
 	case EVENT_READY:
-		return wan_ready(p, e->what);
+		return prfaas_wan_ready(p, e->what);
 	case EVENT_SENT:
-		return wan_sent(p, e->what);
+		return prfaas_wan_sent(p, e->what);
 	default:
-		return wan_arrived(p, e->what);
+		return prfaas_wan_arrived(p, e->what);
 	}
 }
 

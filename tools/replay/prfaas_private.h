@@ -81,13 +81,13 @@ uint64_t prfaas_unit_bytes(const struct prfaas_config *cfg);
  * A unit for run (NULL: for nobody in particular), to be had at ready_ns. tokens: less than a unit
  * for a tail. 0 or -ENOMEM.
  */
-int wan_ship(struct prfaas *p, int direction, uint64_t id, uint64_t tokens, bool kept,
+int prfaas_wan_ship(struct prfaas *p, int direction, uint64_t id, uint64_t tokens, bool kept,
 	uint64_t ready_ns, struct run *run);
-bool wan_has(const struct prfaas *p, int direction, uint64_t id);
-int wan_ready(struct prfaas *p, struct ship *s);
-int wan_sent(struct prfaas *p, struct ship *s);
-int wan_arrived(struct prfaas *p, struct ship *s);
-void wan_fini(struct prfaas *p);
+bool prfaas_wan_has(const struct prfaas *p, int direction, uint64_t id);
+int prfaas_wan_ready(struct prfaas *p, struct ship *s);
+int prfaas_wan_sent(struct prfaas *p, struct ship *s);
+int prfaas_wan_arrived(struct prfaas *p, struct ship *s);
+void prfaas_wan_fini(struct prfaas *p);
 
 /** All that a request waited for may be there. */
 int prfaas_settle(struct prfaas *p, struct run *run);

@@ -62,7 +62,8 @@ static void result_json(enum prfaas_mode mode, const struct prfaas_result *r)
 {
 	printf("{\"mode\": \"%s\", \"requests\": %" PRIu64 ", \"remote\": %" PRIu64
 	       ", \"misses\": %" PRIu64 ", \"seconds\": %.1f, \"tokens_per_s\": %.1f"
-	       ", \"hit_rate\": %.4f, \"reuse\": %.4f, \"remote_share\": %.4f, \"there_before_needed\": %.4f"
+	       ", \"hit_rate\": %.4f, \"reuse\": %.4f, \"remote_share\": %.4f"
+	       ", \"there_before_needed\": %.4f"
 	       ", \"wan_gbps\": %.3f, \"wan_peak_gbps\": %.3f, \"wan_back_gbps\": %.3f"
 	       ", \"wait_p50_s\": %.3f, \"wait_p90_s\": %.3f, \"wait_p99_s\": %.3f"
 	       ", \"ttft_mean_s\": %.3f, \"ttft_p50_s\": %.3f, \"ttft_p90_s\": %.3f"

@@ -104,7 +104,7 @@ static int start_next(struct prfaas *p, int direction)
 	return 0;
 }
 
-int wan_ship(struct prfaas *p, int direction, uint64_t id, uint64_t tokens, bool kept,
+int prfaas_wan_ship(struct prfaas *p, int direction, uint64_t id, uint64_t tokens, bool kept,
 	uint64_t ready_ns, struct run *run)
 {
 	struct ship *s = *find(&p->wan[direction], id), **at;
@@ -135,12 +135,12 @@ int wan_ship(struct prfaas *p, int direction, uint64_t id, uint64_t tokens, bool
 	return timeline_add(&p->events, ready_ns, EVENT_READY, s);
 }
 
-bool wan_has(const struct prfaas *p, int direction, uint64_t id)
+bool prfaas_wan_has(const struct prfaas *p, int direction, uint64_t id)
 {
 	return *find((struct wan *)(uintptr_t)&p->wan[direction], id) != NULL;
 }
 
-int wan_ready(struct prfaas *p, struct ship *s)
+int prfaas_wan_ready(struct prfaas *p, struct ship *s)
 {
 	int direction = s->direction, ret = queue(p, s);
 
@@ -164,7 +164,7 @@ static void peak_update(struct wan *w, uint64_t now_ns, double bits)
 	w->peak_bits = sum > w->peak_bits ? sum : w->peak_bits;
 }
 
-int wan_sent(struct prfaas *p, struct ship *s)
+int prfaas_wan_sent(struct prfaas *p, struct ship *s)
 {
 	struct wan *w = &p->wan[s->direction];
 	double bits = (double)s->bytes * 8 / p->cfg.efficiency;
@@ -177,7 +177,7 @@ int wan_sent(struct prfaas *p, struct ship *s)
 	return ret < 0 ? ret : start_next(p, s->direction);
 }
 
-int wan_arrived(struct prfaas *p, struct ship *s)
+int prfaas_wan_arrived(struct prfaas *p, struct ship *s)
 {
 	struct site *to = s->direction == TO_DECODE ? &p->decode : &p->prefill;
 	int ret = s->kept ? lru_add(&to->pool, s->id, p->now_ns) : 0;
@@ -192,7 +192,7 @@ int wan_arrived(struct prfaas *p, struct ship *s)
 }
 
 /* What is in queues at the end is known there alone. */
-void wan_fini(struct prfaas *p)
+void prfaas_wan_fini(struct prfaas *p)
 {
 	struct timeline_entry e;
 
