@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SET_TEXT_MAX = 2048 };
+/* A form's name, and parts of a key with their lengths. */
+enum { SET_TEXT_MAX = KEY_LEN_MAX + 32 + KEY_FIELDS * (int)sizeof(uint32_t) };
 
 static const char builtin[] =
 #include "control/keys/forms.def"
@@ -114,6 +115,22 @@ void keys_destroy(struct keys *k)
 	free(k);
 }
 
+static bool is_junk_form(const struct key_form *f)
+{
+	return strcmp(f->name, "ignore") == 0;
+}
+
+bool keys_is_junk(const struct keys *k, const void *key, size_t len)
+{
+	struct key_parts parts;
+
+	for (size_t i = 0; i < k->forms_count; i++)
+		if (is_junk_form(&k->forms[i]) &&
+			key_pattern_match(&k->forms[i].pattern, key, len, &parts))
+			return true;
+	return false;
+}
+
 unsigned int keys_refused(const struct keys *k, const char **why)
 {
 	*why = k->why;
@@ -156,7 +173,7 @@ static const struct key_form *form_find(const struct keys *k, const void *key, s
 			first = &k->forms[i];
 			*parts = p;
 		}
-		if (*layout >= 0 || strcmp(first->name, "ignore") == 0)
+		if (*layout >= 0 || is_junk_form(first))
 			break;
 	}
 	return first;
@@ -283,7 +300,7 @@ static enum key_verdict place(const struct key_layout *l, struct key_view *v, ch
 }
 
 /* What the members have in common, so that nobody without the tenant's key can aim at a set. */
-static bool set_name(const struct digest_key *secret, struct key_view *v)
+static void set_name(const struct digest_key *secret, struct key_view *v)
 {
 	static const uint8_t common[] = { KEY_HASH, KEY_MODEL, KEY_PREFIX, KEY_FORMAT, KEY_DTYPE,
 		KEY_WORLD, KEY_TAGS };
@@ -295,8 +312,6 @@ static bool set_name(const struct digest_key *secret, struct key_view *v)
 	for (size_t i = 0; i < sizeof(common); i++) {
 		const struct key_text *t = &v->parts.text[common[i]];
 
-		if (t->len + sizeof(uint32_t) > sizeof(text) - len)
-			return false;
 		/* Lengths, as keys may hold any byte. */
 		memcpy(text + len, &(uint32_t){ (uint32_t)t->len }, sizeof(uint32_t));
 		len += sizeof(uint32_t);
@@ -306,7 +321,6 @@ static bool set_name(const struct digest_key *secret, struct key_view *v)
 	}
 	d = digest_of_key(secret, text, len);
 	v->set = d.lo != 0 ? d.lo : 1;
-	return true;
 }
 
 static int nibble(char c)
@@ -349,7 +363,7 @@ enum key_verdict keys_judge(struct keys *k, unsigned int tenant, const struct di
 	if (form == NULL)
 		return KEY_OPAQUE;
 	out->form = form->name;
-	if (strcmp(form->name, "ignore") == 0)
+	if (is_junk_form(form))
 		return KEY_JUNK;
 	out->chain = chain_of(&out->parts.text[KEY_HASH]);
 	if (layout >= 0)
@@ -368,9 +382,7 @@ enum key_verdict keys_judge(struct keys *k, unsigned int tenant, const struct di
 	v = l != NULL && !is_of_layout(l, &out->parts, why) ? KEY_REFUSED : place(l, out, why);
 	if (v == KEY_REFUSED && l != NULL)
 		refuse_all(k, layout, bit, why);
-	if (v == KEY_MEMBER && !set_name(secret, out)) {
-		say(why, "too long to tell its set");
-		return KEY_ALONE;
-	}
+	if (v == KEY_MEMBER)
+		set_name(secret, out);
 	return v;
 }

@@ -65,6 +65,8 @@ void keys_destroy(struct keys *k);
  */
 enum key_verdict keys_judge(struct keys *k, unsigned int tenant, const struct digest_key *secret,
 	const void *key, size_t len, struct key_view *out, char *why);
+/** Whether it is KEY_JUNK, without a look at anything else. */
+bool keys_is_junk(const struct keys *k, const void *key, size_t len);
 const char *key_verdict_name(enum key_verdict v);
 /** Models, of a tenant each, that turned out to be of another layout, and the reason for the first of them. */
 unsigned int keys_refused(const struct keys *k, const char **why);

@@ -260,11 +260,14 @@ static void hostile_keys_take_bounded_work(void **state)
 	assert_int_equal(keys_judge(keys, 0, &secret, key, LEN, &view, NULL), KEY_OPAQUE);
 	memset(key, 'a', LEN);
 	assert_int_equal(keys_judge(keys, 0, &secret, key, LEN, &view, NULL), KEY_OPAQUE);
-	/* A model too long to be told from others in a set's name. */
-	memset(key, 'm', 4000);
-	strcpy(key + 4000, "@2@1@1a2b3c4d5e6f7081");
+	memset(key, 'm', KEY_LEN_MAX);
 	memcpy(key, "vllm@", 5);
-	assert_int_equal(judge(key), KEY_ALONE);
+	strcpy(key + KEY_LEN_MAX - 21, "@2@1@1a2b3c4d5e6f7081");
+	assert_int_equal(judge(key), KEY_MEMBER);
+	memset(key, 'm', KEY_LEN_MAX);
+	memcpy(key, "vllm@", 5);
+	strcpy(key + KEY_LEN_MAX - 20, "@2@1@1a2b3c4d5e6f7081");
+	assert_int_equal(judge(key), KEY_OPAQUE);
 	for (int n = 0; n < 20000; n++) {
 		size_t len = (rnd >> 33) % 200;
 
@@ -277,6 +280,22 @@ static void hostile_keys_take_bounded_work(void **state)
 			assert_true(view.member < view.members);
 	}
 	free(key);
+}
+
+/* It fits, but to find that takes half a million steps. */
+static void a_match_ends_after_so_many_steps(void **state)
+{
+	static const char pattern[] = "{prefix}-{model}Z{format}";
+	struct key_pattern p;
+	struct key_parts parts;
+	char key[1000] = "a-bZ", err[100];
+
+	(void)state;
+	assert_int_equal(key_pattern_parse(&p, pattern, strlen(pattern), err, sizeof(err)), 0);
+	memset(key + 4, '-', sizeof(key) - 4);
+	assert_true(key_pattern_match(&p, key, 10, &parts));
+	assert_int_equal(parts.text[KEY_PREFIX].len, 1);
+	assert_false(key_pattern_match(&p, key, sizeof(key), &parts));
 }
 
 static void a_set_cannot_be_aimed_at_without_the_secret(void **state)
@@ -357,6 +376,7 @@ int main(void)
 		TEST(warm_up_keys_are_junk),
 		TEST(what_is_almost_a_form_is_opaque),
 		TEST(hostile_keys_take_bounded_work),
+		TEST(a_match_ends_after_so_many_steps),
 		TEST(a_set_cannot_be_aimed_at_without_the_secret),
 		TEST(forms_of_the_file_come_first),
 		TEST(a_wrong_file_is_refused_with_the_place),

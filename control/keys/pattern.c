@@ -194,24 +194,40 @@ static bool number_get(const char *s, size_t len, uint32_t *out)
 
 static bool match_from(struct match *m, size_t token, size_t at);
 
+/* What must come after a field; -1: one of several. */
+static int next_byte(const struct key_pattern *p, size_t token)
+{
+	while (token < p->count && p->tokens[token].kind == CLOSE)
+		token++;
+	if (token == p->count || p->tokens[token].kind != LITERAL)
+		return -1;
+	return (unsigned char)p->text[p->tokens[token].at];
+}
+
 static bool match_field(struct match *m, size_t token, size_t at)
 {
 	uint8_t field = m->p->tokens[token].field;
 	size_t len = 0, least = field == KEY_HASH ? HASH_MIN : field == KEY_ANY ? 0 : 1;
+	int next = next_byte(m->p, token + 1);
 
 	while (at + len < m->len && is_of(field, m->key[at + len], len == 0))
 		len++;
-	/* Numbers and digests end where their digits do. */
-	if (field < KEY_NUMBERS || field == KEY_HASH)
+	/* Numbers and digests end where their digits do, others where what follows cannot be of
+	 * them. */
+	if (field < KEY_NUMBERS || field == KEY_HASH ||
+		(next >= 0 && !is_of(field, (char)next, false)))
 		least = least > len ? least : len;
 	for (; len + 1 > least; len--) {
-		if (m->steps == 0)
+		if (m->steps == 0 || --m->steps == 0)
 			return false;
+		if (next >= 0 && (at + len == m->len || m->key[at + len] != (char)next))
+			goto shorter;
 		if (field < KEY_NUMBERS && !number_get(m->key + at, len, &m->out->number[field]))
 			return false;
 		m->out->text[field] = (struct key_text){ m->key + at, len };
 		if (match_from(m, token + 1, at + len))
 			return true;
+shorter:
 		if (len == 0)
 			break;
 	}
@@ -248,5 +264,5 @@ bool key_pattern_match(const struct key_pattern *p, const void *key, size_t len,
 	struct match m = { p, key, len, out, KEY_STEPS_MAX };
 
 	memset(out, 0, sizeof(*out));
-	return match_from(&m, 0, 0);
+	return len <= KEY_LEN_MAX && match_from(&m, 0, 0);
 }

@@ -18,7 +18,7 @@
  *   [...]                      all of it or nothing, preferably all
  *
  * Keys come from strangers. A match takes at most KEY_STEPS_MAX steps and no memory; a key that
- * would take more is of no form. Pure, any thread.
+ * would take more, or is longer than KEY_LEN_MAX, is of no form. Pure, any thread.
  */
 
 enum key_field {
@@ -47,6 +47,7 @@ enum key_field {
 enum {
 	KEY_TOKENS_MAX = 48,
 	KEY_STEPS_MAX = 4096,
+	KEY_LEN_MAX = 1024, /* longer ones are of no form */
 	KEY_PATTERN_MAX = 256,
 	KEY_NUMBER_MAX = 65535,
 };

@@ -4,6 +4,7 @@
 #include "control/base/clock.h"
 #include "control/base/log.h"
 #include "control/log/record.h"
+#include "control/site/sets.h"
 #include "control/sources/adapter.h"
 #include "control/sources/block_names.h"
 #include "control/sources/engine_source.h"
@@ -267,6 +268,8 @@ static void on_blocks(const struct kv_event *e, void *ctx)
 	struct follower *f = ctx;
 	int medium = medium_of(f, e->medium);
 
+	if (e->op == KV_STORED)
+		sets_learn(f->site->sets, e);
 	for (uint32_t i = 0; medium >= 0 && i < e->hash_count; i++)
 		on_block(f, e, f->owner + (uint32_t)medium, &e->hashes[i]);
 }

@@ -35,6 +35,7 @@ struct follower_site {
 	struct http *http;
 	struct store *store;
 	struct recall *recall;
+	struct sets *sets; /* learns of blocks' parents */
 	uint64_t seed;
 	uint64_t strangers; /* events of tenants that are not configured, or without a key */
 	uint32_t owners;    /* given out so far */

@@ -4,6 +4,7 @@
 #include "control/base/clock.h"
 #include "control/base/log.h"
 #include "control/site/exist_server.h"
+#include "control/site/sets.h"
 #include "control/sources/http.h"
 #include "control/sources/stream.h"
 
@@ -24,10 +25,9 @@ enum {
 	LOG_BYTES = 256 << 20, /* a minute of 100,000 events/s */
 };
 
-#define SECOND       UINT64_C(1000000000)
-#define LOG_KEEP_NS  (60 * SECOND)
-#define BROUGHT_S    (7 * 86400)
-#define WARM_UP_KEYS "sglang_mooncake_store_warmup_key"
+#define SECOND      UINT64_C(1000000000)
+#define LOG_KEEP_NS (60 * SECOND)
+#define BROUGHT_S   (7 * 86400)
 
 struct site_node {
 	const struct site_config *cfg;
@@ -38,6 +38,7 @@ struct site_node {
 	struct index *index;
 	struct store *store;
 	struct recall *recall;
+	struct sets *sets;
 	struct existence existence;
 	struct exist_server **servers; /* of each tenant */
 	struct follower_site site;
@@ -88,12 +89,6 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	recall_save(n->recall, clock_now_ns());
 }
 
-static bool ignored(const void *key, size_t len)
-{
-	return len >= sizeof(WARM_UP_KEYS) - 1 &&
-		memcmp(key, WARM_UP_KEYS, sizeof(WARM_UP_KEYS) - 1) == 0;
-}
-
 /* Who may open the socket is the tenant: its mode and directory say who that is. */
 static bool tenant_any(uid_t uid, gid_t gid, struct digest_key *out, void *ctx)
 {
@@ -122,7 +117,7 @@ static int tables_create(struct site_node *n)
 	struct store_config store = { .keys = n->cfg->keys,
 		.max_bytes = n->cfg->memory_bytes,
 		.fixed = n->site.fixed,
-		.ignore = ignored };
+		.ignore = sets_ignore };
 
 	if (RAND_bytes((unsigned char *)&log.epoch, sizeof(log.epoch)) != 1)
 		return -EIO;
@@ -131,6 +126,11 @@ static int tables_create(struct site_node *n)
 	store.index = n->index = index_create(n->cfg->keys);
 	if (n->log == NULL || n->index == NULL)
 		return -ENOMEM;
+	n->sets = sets_create(n->cfg);
+	if (n->sets == NULL)
+		return -errno;
+	store.ctx = n->sets;
+	store.describe = n->cfg->layouts != NULL ? sets_describe : NULL;
 	n->store = store_create(&store);
 	if (n->store == NULL)
 		return -ENOMEM;
@@ -174,6 +174,7 @@ static int followers_create(struct site_node *n, struct event_base *base, char *
 	n->site.http = n->http;
 	n->site.store = n->store;
 	n->site.recall = n->recall;
+	n->site.sets = n->sets;
 	n->site.seed = log_epoch(n->log);
 	for (unsigned int i = 0; i < n->cfg->sources_count; i++) {
 		n->followers[i] = follower_create(&n->site, i, err, err_len);
@@ -227,6 +228,7 @@ void site_node_destroy(struct site_node *n)
 	stream_hub_destroy(n->hub);
 	recall_destroy(n->recall);
 	store_destroy(n->store);
+	sets_destroy(n->sets);
 	index_destroy(n->index);
 	log_destroy(n->log);
 	free(n);

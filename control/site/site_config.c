@@ -6,6 +6,7 @@
 #include "control/base/log.h"
 #include "control/base/name.h"
 #include "control/base/units.h"
+#include "control/keys/keys.h"
 #include "control/sources/block_names.h"
 
 #include <openssl/core_names.h>
@@ -81,6 +82,7 @@ static const cyaml_schema_field_t fields[] = {
 	STRING(max_age, struct site_config, OPTIONAL),
 	STRING(log_level, struct site_config, OPTIONAL),
 	STRING(state_dir, struct site_config, OPTIONAL),
+	STRING(layouts, struct site_config, OPTIONAL),
 	STRING(master, struct site_config, OPTIONAL),
 	STRING(evicted_for, struct site_config, OPTIONAL),
 	CYAML_FIELD_MAPPING_PTR("tls", CYAML_FLAG_POINTER | OPTIONAL, struct site_config, tls,
@@ -254,6 +256,20 @@ static int check_source(struct site_config *cfg, unsigned int i, const char *pat
 	return config_fail(err, err_len, path, where, "tenant %s is not listed in tenants", tenant);
 }
 
+static int check_layouts(const struct site_config *cfg, const char *path, char *err, size_t err_len)
+{
+	struct keys *keys;
+	char why[300];
+
+	if (cfg->layouts == NULL)
+		return 0;
+	keys = keys_create(cfg->layouts, why, sizeof(why));
+	if (keys == NULL)
+		return config_fail(err, err_len, path, "layouts", "%s", why);
+	keys_destroy(keys);
+	return 0;
+}
+
 static int check(struct site_config *cfg, const char *path, char *err, size_t err_len)
 {
 	enum log_level level;
@@ -270,6 +286,8 @@ static int check(struct site_config *cfg, const char *path, char *err, size_t er
 			"use error, warn, info or debug");
 	if (units_parse_duration(cfg->evicted_for, &cfg->evicted_ns, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "evicted_for", "%s", why);
+	if (check_layouts(cfg, path, err, err_len) != 0)
+		return -EINVAL;
 	for (unsigned int i = 0; i < cfg->sources_count; i++)
 		if (check_source(cfg, i, path, err, err_len) != 0)
 			return -EINVAL;

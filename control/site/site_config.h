@@ -39,6 +39,7 @@
  *   tls: { ca: ca.pem, cert: site-a.pem, key: site-a.key }   # role site-master
  *   insecure_loopback: false                 # true instead of tls: a master in 127.0.0.0/8
  *   evicted_for: 1h                          # so long nothing that was evicted is taken again
+ *   layouts: /etc/strait/layouts.yaml        # control/keys/keys.h; absent: keys are opaque
  *   log_level: info
  */
 
@@ -66,6 +67,7 @@ struct site_tls_files {
 
 struct site_config {
 	char *site, *secret, *memory, *max_age, *log_level, *state_dir, *master, *evicted_for;
+	char *layouts;
 	struct site_tls_files *tls;
 	bool insecure_loopback;
 	struct site_source_config *sources;

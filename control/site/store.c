@@ -125,13 +125,17 @@ static bool is_fixed(const struct store *s, const struct object *x)
 static struct log_record record_of(const struct store *s, const struct object *x, uint8_t op,
 	uint8_t flags)
 {
-	return (struct log_record){
+	struct log_record r = {
 		.digest = x->digest,
 		.size = x->size,
 		.tenant = x->tenant,
 		.op = op,
 		.flags = (uint8_t)(flags | (is_fixed(s, x) ? LOG_FLAG_FIXED : 0)),
 	};
+
+	if (s->cfg.describe != NULL)
+		s->cfg.describe(s->cfg.ctx, x->tenant, x->key, x->key_len, &r);
+	return r;
 }
 
 /* The site has it since now, or no more: what others are told. */
@@ -268,7 +272,7 @@ static int digest_get(struct store *s, uint32_t source, const struct store_key *
 {
 	if (source >= STORE_OWNERS || k->len == 0 || k->len > KEY_MAX)
 		return -EINVAL;
-	if (s->cfg.ignore != NULL && s->cfg.ignore(k->data, k->len)) {
+	if (s->cfg.ignore != NULL && s->cfg.ignore(s->cfg.ctx, k->data, k->len)) {
 		s->stats.ignored++;
 		return -ENOENT;
 	}
@@ -433,7 +437,7 @@ bool store_is_readable(const struct store *s, struct digest128 d)
 {
 	const struct object *x = *find(s, d);
 
-	return x != NULL && !is_fixed(s, x);
+	return x != NULL && (record_of(s, x, LOG_STORED, 0).flags & LOG_FLAG_FIXED) == 0;
 }
 
 bool store_has(const struct store *s, struct digest128 d)

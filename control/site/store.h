@@ -34,7 +34,12 @@ struct store_config {
 	struct log *log;     /* the caller's */
 	struct index *index; /* the caller's; present = bit 0 */
 	const bool *fixed;   /* by owner: what only these have has LOG_FLAG_FIXED; NULL: none */
-	bool (*ignore)(const void *key, size_t len); /* warm-up keys and such; NULL: none */
+	/* Warm-up keys and such; NULL: none. */
+	bool (*ignore)(void *ctx, const void *key, size_t len);
+	/* Fills in the set, and LOG_FLAG_FIXED if it is not to be shipped; NULL: no sets. */
+	void (*describe)(void *ctx, uint16_t tenant, const void *key, size_t len,
+		struct log_record *r);
+	void *ctx; /* of these two */
 };
 
 struct store_stats {
@@ -83,7 +88,7 @@ void store_list(void *store, uint32_t bucket, void (*fn)(void *ctx, const struct
 	void *ctx);
 /** The only one that has it; -1: none, or several. */
 int32_t store_sole_owner(const struct store *s, struct digest128 d);
-/** Whether it can be had from the site: not from engines alone. */
+/** Whether it can be had from the site: not from engines alone, not of a refused layout. */
 bool store_is_readable(const struct store *s, struct digest128 d);
 /** Whether the site has it. */
 bool store_has(const struct store *s, struct digest128 d);

@@ -29,8 +29,9 @@ static const uint32_t number[SOURCES] = { 0, 8, 15, 700, STORE_OWNERS - 1 };
 /* Two engines. */
 static const bool fixed[STORE_OWNERS] = { [8] = true, [9] = true };
 
-static bool is_warmup(const void *key, size_t len)
+static bool is_warmup(void *ctx, const void *key, size_t len)
 {
+	(void)ctx;
 	return len >= 6 && memcmp(key, "warmup", 6) == 0;
 }
 
