@@ -115,6 +115,11 @@ static const struct ctl_option pool_show[] = {
 	END,
 };
 
+static const struct ctl_option key_explain[] = {
+	{ "layouts", "FILE", 0, "as layouts: of a site master" },
+	END,
+};
+
 static const struct ctl_option plan_options[] = {
 	{ "throughput", "TOKENS", 0, "input tokens a second, found in a cache or not" },
 	{ "block-tokens", "N", 0, "tokens a block" },
@@ -198,6 +203,8 @@ const struct ctl_command ctl_commands[] = {
 	{ NULL, "remove", "KEY...", 1, -1, "remove keys from a pool", pool_options, cmd_remove },
 	{ "pool", "create", "", 0, 0, "create a pool", pool_create, cmd_pool_create },
 	{ "pool", "show", "", 0, 0, "figures of a pool", pool_show, cmd_pool_show },
+	{ "key", "explain", "KEY...", 1, -1, "block, rank and layout a key tells of", key_explain,
+		cmd_key_explain },
 	{ NULL, "plan", "", 0, 0, "pool sizes and WAN shares for a load", plan_options, cmd_plan },
 	{ "capture", "start", "", 0, 0, "have an edge write its packets to a pcapng file",
 		capture_start, cmd_capture_start },

@@ -116,6 +116,7 @@ int cmd_exist(struct ctl *ctl);
 int cmd_remove(struct ctl *ctl);
 int cmd_pool_create(struct ctl *ctl);
 int cmd_pool_show(struct ctl *ctl);
+int cmd_key_explain(struct ctl *ctl);
 int cmd_plan(struct ctl *ctl);
 int cmd_capture_start(struct ctl *ctl);
 int cmd_capture_stop(struct ctl *ctl);
