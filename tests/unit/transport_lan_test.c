@@ -9,7 +9,8 @@
 
 #define RTT_NS (MS / 5)
 
-static struct world_config lan_config(uint64_t seed, double loss, bool lan)
+/* cut_ms: when nothing passes for 20 ms; 0: never. */
+static struct world_config lan_config(uint64_t seed, double loss, bool lan, uint64_t cut_ms)
 {
 	struct world_config cfg = small_config(seed);
 
@@ -17,17 +18,18 @@ static struct world_config lan_config(uint64_t seed, double loss, bool lan)
 		cfg.link[side].rate_bps = 1000000000;
 		cfg.link[side].rtt_ns = RTT_NS;
 		cfg.link[side].loss = loss;
+		cfg.link[side].ncuts = cut_ms > 0;
+		cfg.link[side].cuts[0] = (struct link_cut){ cut_ms * MS, 20 * MS };
 	}
 	cfg.cap_bps = 1000000000;
 	cfg.lan = lan;
 	return cfg;
 }
 
-/* Repair symbols that the source sent for orders of that class, to the end. */
-static struct session_stats shipped(uint64_t seed, double loss, bool lan, uint8_t class_)
+/* What the source did for four orders of that class, to the end. */
+static struct session_stats shipped(const struct world_config *cfg, uint8_t class_)
 {
-	struct world_config cfg = lan_config(seed, loss, lan);
-	struct world *w = world_open(&cfg, NULL);
+	struct world *w = world_open(cfg, NULL);
 	struct session_stats stats;
 	uint32_t first;
 
@@ -49,8 +51,10 @@ static void nothing_is_sent_ahead_of_a_loss(void **state)
 
 	(void)state;
 	for (size_t c = 0; c < COUNT(classes); c++) {
-		struct session_stats lan = shipped(1, 0, true, classes[c]);
-		struct session_stats wan = shipped(1, 0, false, classes[c]);
+		const struct world_config near = lan_config(1, 0, true, 0);
+		const struct world_config far = lan_config(1, 0, false, 0);
+		struct session_stats lan = shipped(&near, classes[c]);
+		struct session_stats wan = shipped(&far, classes[c]);
 
 		assert_int_equal(lan.counters[STRAIT_C_tx_repair], 0);
 		assert_true(wan.counters[STRAIT_C_tx_repair] > 0);
@@ -63,7 +67,8 @@ static void what_was_lost_is_sent_again(void **state)
 {
 	(void)state;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
-		struct session_stats lan = shipped(seed, 0.02, true, STRAIT_CLASS_NORMAL);
+		const struct world_config cfg = lan_config(seed, 0.02, true, 0);
+		struct session_stats lan = shipped(&cfg, STRAIT_CLASS_NORMAL);
 		uint64_t again = lan.counters[STRAIT_C_tx_resend];
 
 		assert_true(again > 0);
@@ -72,11 +77,26 @@ static void what_was_lost_is_sent_again(void **state)
 	}
 }
 
+static void a_silence_is_no_reason_for_rows(void **state)
+{
+	uint64_t rows = 0;
+
+	(void)state;
+	/* The orders take some 70 ms: the line goes silent before, at and after their last symbol. */
+	for (uint64_t at = 62; at <= 82; at++) {
+		const struct world_config cfg = lan_config(1, 0, true, at);
+
+		rows += shipped(&cfg, STRAIT_CLASS_NORMAL).counters[STRAIT_C_tx_repair];
+	}
+	assert_int_equal(rows, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_sent_ahead_of_a_loss),
 		cmocka_unit_test(what_was_lost_is_sent_again),
+		cmocka_unit_test(a_silence_is_no_reason_for_rows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
