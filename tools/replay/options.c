@@ -261,6 +261,8 @@ static int options_check(struct replay_options *o, double scale, char *err, size
 	prfaas_options_take(o);
 	if ((o->verb == REPLAY_PUT || o->verb == REPLAY_VERIFY) && o->pool == NULL)
 		return refuse(err, err_len, "--pool FILE is needed");
+	if (o->verb == REPLAY_PRFAAS && (o->pool == NULL) != (o->decode_pool == NULL))
+		return refuse(err, err_len, "--pool and --to-pool go together");
 	if (o->verb == REPLAY_VERIFY && o->manifest == NULL)
 		return refuse(err, err_len, "--manifest FILE is needed");
 	if (o->json && o->verb == REPLAY_PUT && o->manifest != NULL &&

@@ -25,7 +25,8 @@ struct replay_options {
 	uint64_t objects, bytes, blocks_per_request; /* limits; UINT64_MAX: none */
 	/* where it goes */
 	const char *pool, *manifest;
-	uint64_t create_bytes; /* 0: the pool exists */
+	const char *decode_pool; /* of prfaas, live */
+	uint64_t create_bytes;   /* 0: the pool exists */
 	bool allow_evict, allow_missing, json;
 	/* in virtual time */
 	struct prfaas_config prfaas;

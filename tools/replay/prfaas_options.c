@@ -143,6 +143,9 @@ int prfaas_option_parse(struct replay_options *o, int opt, const char *name, con
 		return duration(name, arg, &c->keep_ns, err, err_len);
 	case PRFAAS_OPT_SPEED:
 		return fraction(name, arg, 1e6, &o->speed, err, err_len);
+	case PRFAAS_OPT_TO_POOL:
+		o->decode_pool = arg;
+		return 0;
 	case PRFAAS_OPT_PREFILL_INSTANCES:
 	case PRFAAS_OPT_PREFILL_RATE:
 	case PRFAAS_OPT_PREFILL_POOL:

@@ -15,6 +15,7 @@ enum prfaas_option {
 	PRFAAS_OPT_SERIAL_RTTS,
 	PRFAAS_OPT_KEEP,
 	PRFAAS_OPT_SPEED,
+	PRFAAS_OPT_TO_POOL,
 	PRFAAS_OPT_PREFILL_INSTANCES,
 	PRFAAS_OPT_PREFILL_RATE,
 	PRFAAS_OPT_PREFILL_POOL,
@@ -34,6 +35,7 @@ enum prfaas_option {
 		PRFAAS_OPTION(first, "rtt", RTT), PRFAAS_OPTION(first, "deadline", DEADLINE),      \
 		PRFAAS_OPTION(first, "serial-rtts", SERIAL_RTTS),                                  \
 		PRFAAS_OPTION(first, "keep", KEEP), PRFAAS_OPTION(first, "speed", SPEED),          \
+		PRFAAS_OPTION(first, "to-pool", TO_POOL),                                          \
 		PRFAAS_OPTION(first, "prefill-instances", PREFILL_INSTANCES),                      \
 		PRFAAS_OPTION(first, "prefill-rate", PREFILL_RATE),                                \
 		PRFAAS_OPTION(first, "prefill-pool", PREFILL_POOL),                                \
@@ -52,6 +54,8 @@ enum prfaas_option {
 	"  --serial-rtts N      round trips a key, copied serially (2)\n"                          \
 	"  --keep TIME          pools drop what was unused for TIME, and have room for all\n"      \
 	"  --speed F            requests come F times as fast (1)\n"                               \
+	"  --pool FILE --to-pool FILE  live, by the clock: pools of the prefill site and of the\n" \
+	"                       decode site, between which something replicates\n"                 \
 	"  --prefill-instances N, --prefill-rate TOKENS, --prefill-pool SIZE\n"                    \
 	"                       the prefill site: instances, tokens/s of each (4, 10000, 2T)\n"    \
 	"  --decode-instances N, --decode-rate TOKENS, --decode-pool SIZE\n"                       \

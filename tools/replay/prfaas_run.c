@@ -89,10 +89,43 @@ static void result_table(enum prfaas_mode mode, const struct prfaas_result *r, b
 		r->ttft_s[1], r->ttft_s[2]);
 }
 
+static double part(uint64_t some, uint64_t all)
+{
+	return all > 0 ? (double)some / (double)all : 0;
+}
+
+static int run_live(const struct replay_options *o, char *err, size_t err_len)
+{
+	struct prfaas_live_result r;
+	int ret = replay_prfaas_live(o, &r, err, err_len);
+	double gbps;
+
+	if (ret < 0)
+		return ret;
+	gbps = (double)r.put_bytes[0] * 8e-9 / r.seconds;
+	if (o->json)
+		printf("{\"mode\": \"live\", \"requests\": %" PRIu64 ", \"remote\": %" PRIu64
+		       ", \"misses\": %" PRIu64 ", \"seconds\": %.1f, \"hit_rate\": %.4f"
+		       ", \"there_before_needed\": %.4f, \"made_gbps\": %.3f"
+		       ", \"behind_s\": %.3f}\n",
+			r.requests, r.remote, r.misses, r.seconds, part(r.hits, r.blocks),
+			part(r.there, r.shipped), gbps, (double)r.behind_ns * 1e-9);
+	else
+		printf("live: %" PRIu64 " requests, %" PRIu64
+		       " prefilled at the other site, %.1f%% "
+		       "hits, %.1f%% there before needed, %" PRIu64 " missed, %.3f Gbit/s made "
+		       "there, at most %.3f s behind the clock\n",
+			r.requests, r.remote, 100 * part(r.hits, r.blocks),
+			100 * part(r.there, r.shipped), r.misses, gbps, (double)r.behind_ns * 1e-9);
+	return 0;
+}
+
 int replay_prfaas(const struct replay_options *o, char *err, size_t err_len)
 {
 	int first = o->mode >= 0 ? o->mode : 0, last = o->mode >= 0 ? o->mode : PRFAAS_MODES - 1;
 
+	if (o->pool != NULL)
+		return run_live(o, err, err_len);
 	/* Standard input can be read once. */
 	if (first != last && o->trace != NULL && strcmp(o->trace, "-") == 0) {
 		snprintf(err, err_len, "--trace -: give one --mode, or a file");

@@ -5,11 +5,15 @@
 #include "tools/replay/lru.h"
 #include "tools/replay/run.h"
 
+#include <strait/strait.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -275,6 +279,61 @@ static void a_plan_holds_in_a_replay(void **state)
 	within("reuse", res.reuse, s.reuse, 0.1);
 }
 
+/* ---- by the clock ---- */
+
+static void play_live(const char *to, struct prfaas_live_result *r)
+{
+	const char *argv[] = { "strait-replay", "prfaas", "--requests", "4", "--speed", "1000",
+		"--threshold", "2000", "--bytes-per-block", "100", "--prefill-rate", "10000000",
+		"--decode-rate", "10000000", "--deadline", "1ms", "--pool", "a", "--to-pool", to };
+	char dir[] = "/tmp/strait-prfaas-XXXXXX", here[256], err[512];
+	static const char *const names[] = { "a", "b" };
+	struct replay_options o;
+
+	assert_non_null(getcwd(here, sizeof(here)));
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(chdir(dir), 0);
+	for (int i = 0; i < 2; i++) {
+		struct strait_pool *p = strait_pool_open(names[i],
+			STRAIT_POOL_CREATE | STRAIT_POOL_SPARSE, 64 << 20);
+
+		assert_non_null(p);
+		strait_pool_close(p);
+	}
+	assert_int_equal(replay_options_parse(&o, 20, (char **)(uintptr_t)argv, err, sizeof(err)),
+		0);
+	if (replay_prfaas_live(&o, r, err, sizeof(err)) < 0)
+		fail_msg("%s", err);
+	unlink("a");
+	unlink("b");
+	assert_int_equal(chdir(here), 0);
+	rmdir(dir);
+}
+
+/* Nothing replicates: what the prefill site made is not there. */
+static void live_sees_what_did_not_come(void **state)
+{
+	struct prfaas_live_result r;
+
+	(void)state;
+	play_live("b", &r);
+	assert_int_equal(r.requests, 4);
+	assert_true(r.remote > 0 && r.misses == r.remote);
+	assert_true(r.shipped > 0 && r.put_bytes[0] > 0 && r.there < r.shipped);
+}
+
+/* Both are one pool: all is there as soon as it is made. */
+static void live_sees_what_came(void **state)
+{
+	struct prfaas_live_result r;
+
+	(void)state;
+	play_live("a", &r);
+	assert_true(r.remote > 0 && r.shipped > 0);
+	assert_int_equal(r.there, r.shipped);
+	assert_int_equal(r.misses, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -291,6 +350,8 @@ int main(void)
 		cmocka_unit_test_setup(a_full_pool_lets_the_oldest_go, setup),
 		cmocka_unit_test_setup(a_request_before_the_last_one_is_refused, setup),
 		cmocka_unit_test_setup(a_plan_holds_in_a_replay, setup),
+		cmocka_unit_test(live_sees_what_did_not_come),
+		cmocka_unit_test(live_sees_what_came),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
