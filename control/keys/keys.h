@@ -68,5 +68,8 @@ enum key_verdict keys_judge(struct keys *k, unsigned int tenant, const struct di
 /** Whether it is KEY_JUNK, without a look at anything else. */
 bool keys_is_junk(const struct keys *k, const void *key, size_t len);
 const char *key_verdict_name(enum key_verdict v);
-/** Models, of a tenant each, that turned out to be of another layout, and the reason for the first of them. */
+/**
+ * Models, of a tenant each, that turned out to be of another layout, and the reason for the
+ * first of them.
+ */
 unsigned int keys_refused(const struct keys *k, const char **why);
