@@ -82,7 +82,7 @@ static void a_silence_is_no_reason_for_rows(void **state)
 	uint64_t rows = 0;
 
 	(void)state;
-	/* The orders take some 70 ms: the line goes silent before, at and after their last symbol. */
+	/* The orders take 70 ms or so: silence from before, at and after their last symbol. */
 	for (uint64_t at = 62; at <= 82; at++) {
 		const struct world_config cfg = lan_config(1, 0, true, at);
 
