@@ -22,6 +22,7 @@ enum {
 	GAP_COUNTS = 4,
 	HOLE_REPORTS = 12, /* what so many reports leave out, asked so often, is taken as told */
 	HOLE_RECALLS = 8,
+	LATE_MAX_NS = 25000000,
 };
 
 #define BACK_LOSSY 0.05
@@ -111,6 +112,18 @@ static void block_acked(struct session *s, const struct sent_packet *p, uint32_t
 }
 
 /* Send times of a run never fall: the first and the last say what a step a packet would. */
+/*
+ * Longer than a round trip it was not on its way, unless the path is short: then the reports that
+ * told of it were lost, for as long as a cut lasted.
+ */
+static void late_learn(struct sender *x, uint64_t late_ns)
+{
+	if (late_ns > x->rtt.smoothed_ns && late_ns > LATE_MAX_NS)
+		return;
+	if (late_ns > x->late_ns)
+		x->late_ns = late_ns;
+}
+
 static void on_acked(void *ctx, const struct sent_packet *p, uint32_t n, bool was_lost)
 {
 	struct session *s = ctx;
@@ -122,9 +135,8 @@ static void on_acked(void *ctx, const struct sent_packet *p, uint32_t n, bool wa
 			mtu_data_acked(&s->mtu, p[i].bytes, p[i].time_ns);
 	if (last_ns > x->rack_ns)
 		x->rack_ns = last_ns;
-	if (x->late_counts && first_ns < x->rack_before_ns &&
-		x->rack_before_ns - first_ns > x->late_ns)
-		x->late_ns = x->rack_before_ns - first_ns;
+	if (x->late_counts && first_ns < x->rack_before_ns)
+		late_learn(x, x->rack_before_ns - first_ns);
 	if (was_lost) {
 		COUNT_ADD(s, tx_spurious, n);
 		for (uint32_t i = 0; i < n; i++)

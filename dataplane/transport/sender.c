@@ -522,6 +522,9 @@ size_t sender_send(struct session *s, uint8_t *buf, size_t cap)
 	if (sentlog_full(&x->log)) {
 		COUNT(s, tx_blocked_log);
 		x->idle = true;
+		/* Nor is there room for rows; the next report makes some. */
+		if (feedback_is_overdue(s))
+			x->doubted = true;
 		return 0;
 	}
 	for (uint32_t i = 0; i < x->live; i++) {

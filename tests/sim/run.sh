@@ -113,6 +113,7 @@ back='(summary["recovery_rtt"]["max"] <= 3 and summary["extra_rtt"]["max"] <= %s
 hard "a silence of 1 s, both ways" "${back//%s/50}" --loss 0.005 --cut 60,1000
 hard "a silence of 30 s, both ways" "${back//%s/1500}" --loss 0.005 --cut 60,30000
 hard "a silence of 30 s over 70 ms that lose 5 %" "${back//%s/500}" --rate-gbps 0.1 --rtt-ms 70 --mib 8 --loss 0.05 --cut 210,30000
+hard "a silence of 30 s of a path that reorders" "${within//%s/1505}" --loss 0.005 --cut 60,30000 --reorder 0.25,5
 hard "a silence of 1 s of the data" "${back//%s/50}" --loss 0.005 --cut 60,1000 --fb-cut 1e6,1
 hard "a silence of 30 s of the data" "${back//%s/1500}" --loss 0.005 --cut 60,30000 --fb-cut 1e6,1
 hard "a silence of 1 s of the feedback" "${within//%s/53}" --loss 0.005 --fb-cut 60,1000

@@ -23,7 +23,7 @@ static enum world_pass lose_reports(struct world *w, enum world_side side, const
 }
 
 struct outcome {
-	uint64_t verified_ns, twice, late_ns;
+	uint64_t verified_ns, twice, late_ns, spins;
 };
 
 static struct outcome run(const struct world_config *cfg, struct silence *t, uint64_t length)
@@ -39,6 +39,7 @@ static struct outcome run(const struct world_config *cfg, struct silence *t, uin
 	o.verified_ns = w->verified_ns - w->t0_ns;
 	o.twice = stats.counters[STRAIT_C_rx_duplicate] + stats.counters[STRAIT_C_rx_unneeded];
 	o.late_ns = w->session[WORLD_SOURCE]->tx.late_ns;
+	o.spins = w->spins;
 	world_destroy(w);
 	return o;
 }
@@ -58,6 +59,42 @@ static void a_silence_of_the_reports_makes_nothing_be_sent_twice(void **state)
 			fail_msg("seed %d: %d symbols twice", (int)seed, (int)o.twice);
 		/* 8 MiB take 721 ms, a hundredth of it lost 7, the way there 10. */
 		assert_true(o.verified_ns < 750 * MS);
+	}
+}
+
+/*
+ * Rows for what overdue reports did not tell of need room in the log, too. It must
+ * not ask to send at once meanwhile.
+ */
+static void a_full_log_waits_for_a_report(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 5; seed++) {
+		struct world_config cfg = small_config(seed);
+		struct silence t = { 100 * MS, 140 * MS };
+
+		cfg.log_packets = 256;
+		assert_true(run(&cfg, &t, 4 * MIB).spins < 100);
+	}
+}
+
+/* A cut on a path that reorders: what arrived before it is told of after it, and was not late. */
+static void a_cut_is_no_reordering(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 10; seed++) {
+		struct world_config cfg = small_config(seed);
+		struct silence none = { 0, 0 };
+
+		cfg.link[WORLD_SOURCE].loss = 0.01;
+		cfg.link[WORLD_SOURCE].reorder = 0.25;
+		cfg.link[WORLD_SOURCE].reorder_ns = 5 * MS;
+		for (int side = 0; side < WORLD_SIDES; side++) {
+			cfg.link[side].ncuts = 1;
+			cfg.link[side].cuts[0] = (struct link_cut){ 300 * MS, 2 * S };
+		}
+		/* 8 MiB take 721 ms beside the cut, what is lost 7, the way there 10; back in 3 RTT. */
+		assert_true(run(&cfg, &none, 8 * MIB).verified_ns < 2850 * MS);
 	}
 }
 
@@ -92,6 +129,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_silence_of_the_reports_makes_nothing_be_sent_twice),
+		cmocka_unit_test(a_full_log_waits_for_a_report),
+		cmocka_unit_test(a_cut_is_no_reordering),
 		cmocka_unit_test(lost_reports_do_not_look_like_reordering),
 		cmocka_unit_test(the_end_does_not_wait_for_reports_that_are_overdue),
 	};
