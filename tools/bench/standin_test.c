@@ -59,7 +59,7 @@ static void look_at_report(struct pair *p, const struct frame *f)
 static void look(struct pair *p, const uint8_t *packet, size_t len)
 {
 	uint8_t nonce[STRAIT_IV_BYTES], body[SYMBOL];
-	struct packet_header h;
+	struct packet_header h = { 0 };
 	struct frame_reader r;
 	struct frame_have have;
 	struct key_slot *key;
