@@ -102,7 +102,7 @@ static void record_comes_back_as_it_was_and_bad_ones_are_refused(void **state)
 	buf[38] = 3;
 	assert_int_equal(log_record_decode(buf, &got), -EPROTO);
 	log_record_encode(buf, &r);
-	buf[39] = 4;
+	buf[39] = LOG_FLAGS + 1;
 	assert_int_equal(log_record_decode(buf, &got), -EPROTO);
 	r.member = 8;
 	log_record_encode(buf, &r);

@@ -148,6 +148,13 @@ static void write_log(struct session *s, struct frame_writer *w, struct rx_trans
 	if (at > t->log_sent) {
 		t->log_once = once;
 		t->log_sent = at;
+	} else if (from == t->log_acked && t->log_sent - at > LOG_REPEAT_MAX) {
+		/* A frame was lost, and what followed it is not taken: go on from here. */
+		t->log_once = from;
+		t->log_sent = at;
+	}
+	if (at > t->log_top) {
+		t->log_top = at;
 		t->log_tries = 0;
 	}
 	if (from != t->log_acked && log_is_idle(t))
@@ -312,10 +319,16 @@ static void on_object_ack(struct session *s, const struct frame_object_ack *f)
 {
 	struct rx_slot *slot = receiver_find(s, f->transfer);
 
-	if (slot == NULL || slot->t == NULL || f->next > slot->t->log_sent)
+	if (slot == NULL || slot->t == NULL || f->next > slot->t->log_top)
 		return;
-	if (f->next > slot->t->log_acked)
-		slot->t->log_acked = f->next;
+	if (f->next <= slot->t->log_acked)
+		return;
+	slot->t->log_acked = f->next;
+	if (slot->t->log_sent < f->next)
+		slot->t->log_sent = f->next;
+	/* The path carries what was sent. */
+	if (slot->t->log_tries >= LOG_TRIES_LARGE)
+		slot->t->log_tries = LOG_TRIES_LARGE - 1;
 }
 
 static void on_withdraw(struct session *s, struct frame_objects *f)

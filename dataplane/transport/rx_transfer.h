@@ -83,6 +83,7 @@ struct rx_transfer {
 	} * log;
 	uint32_t log_len, log_acked, log_sent;
 	uint32_t log_once; /* sent up to here before the last frame */
+	uint32_t log_top;  /* sent up to here ever; log_sent goes back when a frame was lost */
 	uint64_t log_due_ns;
 	uint8_t log_tries;
 
