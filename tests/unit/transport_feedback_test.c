@@ -93,7 +93,7 @@ static void a_cut_is_no_reordering(void **state)
 			cfg.link[side].ncuts = 1;
 			cfg.link[side].cuts[0] = (struct link_cut){ 300 * MS, 2 * S };
 		}
-		/* 8 MiB take 721 ms beside the cut, what is lost 7, the way there 10; back in 3 RTT. */
+		/* Beside the cut: 8 MiB 721 ms, what is lost 7, the way there 10, back in 3 RTT. */
 		assert_true(run(&cfg, &none, 8 * MIB).verified_ns < 2850 * MS);
 	}
 }
