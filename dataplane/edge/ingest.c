@@ -2,6 +2,7 @@
 #include "dataplane/edge/ingest.h"
 
 #include "control/base/log.h"
+#include "dataplane/edge/pool_status.h"
 #include "dataplane/transport/transfer.h"
 
 #include <errno.h>
@@ -188,26 +189,6 @@ static void object_finish(struct ingest_transfer *t, uint32_t object, uint8_t st
 	session_command(t->is, &c);
 }
 
-static uint8_t reserve_status(int err)
-{
-	switch (err) {
-	case -EEXIST:
-		return STRAIT_STATUS_EXISTS;
-	case -ENOSPC:
-		return STRAIT_STATUS_FULL;
-	case -EFBIG:
-		return STRAIT_STATUS_TOO_LARGE;
-	case -EBUSY:
-	case -ETIMEDOUT:
-		return STRAIT_STATUS_BUSY;
-	case -EINVAL:
-	case -ENXIO: /* pool_check() failed */
-		return STRAIT_STATUS_REFUSED;
-	default:
-		return STRAIT_STATUS_INTERNAL;
-	}
-}
-
 static void object_placed(struct ingest_transfer *t, uint32_t object,
 	const struct pool_object *space)
 {
@@ -274,7 +255,7 @@ static void object_place(struct ingest_transfer *t, uint32_t object, uint64_t no
 		log_limited(LOG_LEVEL_WARN, "ingest", 1000, "no space for an object: %s",
 			strerror(-ret));
 	}
-	object_finish(t, object, reserve_status(ret));
+	object_finish(t, object, pool_reserve_status(ret));
 }
 
 static void object_arrived(struct ingest_transfer *t, uint32_t object, uint8_t status)

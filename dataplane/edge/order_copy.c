@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/log.h"
 #include "dataplane/edge/order_private.h"
+#include "dataplane/edge/pool_status.h"
 #include "dataplane/fec/digest.h"
 
 #include <errno.h>
@@ -160,39 +161,6 @@ static void finish(struct order *o, uint8_t status)
 	c->next++;
 }
 
-static uint8_t lease_failed(int err)
-{
-	switch (err) {
-	case -ENOENT:
-	case -ESTALE:
-		return STRAIT_STATUS_EVICTED;
-	case -ENXIO:
-		return STRAIT_STATUS_REFUSED;
-	default:
-		return STRAIT_STATUS_INTERNAL;
-	}
-}
-
-static uint8_t reserve_failed(int err)
-{
-	switch (err) {
-	case -EEXIST:
-		return STRAIT_STATUS_EXISTS;
-	case -ENOSPC:
-		return STRAIT_STATUS_FULL;
-	case -EFBIG:
-		return STRAIT_STATUS_TOO_LARGE;
-	case -EBUSY:
-	case -ETIMEDOUT:
-		return STRAIT_STATUS_BUSY;
-	case -EINVAL:
-	case -ENXIO:
-		return STRAIT_STATUS_REFUSED;
-	default:
-		return STRAIT_STATUS_INTERNAL;
-	}
-}
-
 /* Hold the object at the source, unless it is held. 0 or the status it ends with. */
 static uint8_t object_hold(struct order *o, struct order_object *obj)
 {
@@ -211,7 +179,7 @@ static uint8_t object_hold(struct order *o, struct order_object *obj)
 		ret = -ENOENT;
 	}
 	if (ret < 0)
-		return lease_failed(ret);
+		return pool_lease_status(ret, STRAIT_STATUS_EVICTED);
 	obj->lease = found.handle;
 	obj->data = found.data;
 	o->bytes_waiting -= obj->length < o->bytes_waiting ? obj->length : o->bytes_waiting;
@@ -241,7 +209,7 @@ static enum step object_begin(struct order *o, struct order_object *obj, uint64_
 		if (ret != -EEXIST && ret != -ENOSPC)
 			log_limited(LOG_LEVEL_WARN, "order", 1000, "no space for an object: %s",
 				strerror(-ret));
-		finish(o, reserve_failed(ret));
+		finish(o, pool_reserve_status(ret));
 		return STEP_ON;
 	}
 	/* What a transfer left there of it is no help, and must not vouch for what we write. */

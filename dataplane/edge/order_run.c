@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/log.h"
 #include "dataplane/edge/order_private.h"
+#include "dataplane/edge/pool_status.h"
 #include "dataplane/transport/transfer.h"
 
 #include <errno.h>
@@ -26,23 +27,6 @@ static const uint8_t *object_key(const struct order *o, const struct order_objec
 
 /* ---- lookup ------------------------------------------------------------------------------ */
 
-/* Of an object that cannot be leased. absent: the status of one that is not there. */
-static uint8_t lease_status(int error, uint8_t absent)
-{
-	switch (error) {
-	case -ENOENT:
-		return absent;
-	case -ESTALE:
-		return STRAIT_STATUS_EVICTED;
-	case -EFBIG:
-		return STRAIT_STATUS_TOO_LARGE;
-	case -ENXIO:
-		return STRAIT_STATUS_REFUSED; /* pool_check(), which says more in the log */
-	default:
-		return STRAIT_STATUS_INTERNAL;
-	}
-}
-
 static void object_hold(struct order *o, struct order_object *obj, const struct pool_object *found)
 {
 	obj->lease = found->handle;
@@ -67,7 +51,7 @@ static int object_lookup(struct order *o, uint32_t index)
 		if (ret != -ENOENT && ret != -ENXIO && ret != -ESTALE && ret != -EFBIG)
 			log_limited(LOG_LEVEL_ERROR, "order", 1000, "pool lookup failed: %s",
 				strerror(-ret));
-		order_object_final(o, index, lease_status(ret, STRAIT_STATUS_NOT_FOUND));
+		order_object_final(o, index, pool_lease_status(ret, STRAIT_STATUS_NOT_FOUND));
 		return 0;
 	}
 	obj->length = found.len;
@@ -363,7 +347,7 @@ static int tx_feed(struct order_tx *t)
 		c.data = obj->data;
 		if (ret < 0) {
 			c.type = WORKER_TX_GONE;
-			c.status = lease_status(ret, STRAIT_STATUS_EVICTED);
+			c.status = pool_lease_status(ret, STRAIT_STATUS_EVICTED);
 		}
 		if (control_queue_push(o->orders->queue, &c) < 0)
 			return -ENOMEM;
