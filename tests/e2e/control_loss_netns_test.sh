@@ -7,37 +7,16 @@
 set -uo pipefail
 # shellcheck source=tests/e2e/lib.sh
 . "$(dirname "$0")/lib.sh"
-
-[ "$(id -u)" -eq 0 ] || skip "needs root"
-for tool in ip ethtool; do
-	command -v $tool >/dev/null || skip "$tool is not installed"
-done
+# shellcheck source=tests/e2e/netns_lib.sh
+. "$(dirname "$0")/netns_lib.sh"
 
 objects=30000
 lab_init control-loss
 id=$$
 ns_a=cla-$id ns_w=clw-$id ns_m=clm-$id
-lab_clean_more() {
-	local ns
-	for ns in $ns_a $ns_w $ns_m; do ip netns del $ns 2>/dev/null; done
-}
-for ns in $ns_a $ns_w $ns_m; do
-	ip netns add $ns 2>"$LAB_DIR/log/ip.err" ||
-		skip "no network namespaces here: $(tail -n 1 "$LAB_DIR/log/ip.err")"
-	ip netns exec $ns sysctl -q -w net.ipv6.conf.all.disable_ipv6=1 \
-		net.ipv6.conf.default.disable_ipv6=1 2>/dev/null
-	ip -n $ns link set lo up
-done
+netns_add $ns_a $ns_w $ns_m
+netns_without_ipv6
 
-# veth NS1 NAME1 NS2 NAME2
-veth() {
-	ip link add "$2" netns "$1" type veth peer name "$4" netns "$3" 2>"$LAB_DIR/log/ip.err" ||
-		skip "no veth here: $(tail -n 1 "$LAB_DIR/log/ip.err")"
-	ip netns exec "$1" ethtool -K "$2" tx off rx off tso off gso off gro off >/dev/null 2>&1
-	ip netns exec "$3" ethtool -K "$4" tx off rx off tso off gso off gro off >/dev/null 2>&1
-	ip -n "$1" link set "$2" up
-	ip -n "$3" link set "$4" up
-}
 veth $ns_a far $ns_w wan-a
 veth $ns_m far $ns_w wan-m
 veth $ns_a data $ns_a nowhere

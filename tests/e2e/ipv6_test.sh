@@ -8,41 +8,20 @@
 set -uo pipefail
 # shellcheck source=tests/e2e/lib.sh
 . "$(dirname "$0")/lib.sh"
-
-[ "$(id -u)" -eq 0 ] || skip "needs root"
-for tool in ip ethtool tcpdump; do
-	command -v $tool >/dev/null || skip "$tool is not installed"
-done
+# shellcheck source=tests/e2e/netns_lib.sh
+. "$(dirname "$0")/netns_lib.sh"
+command -v tcpdump >/dev/null || skip "tcpdump is not installed"
 
 lab_init ipv6
 id=$$
 ns_a=s6a-$id ns_b=s6b-$id ns_w=s6w-$id ns_m=s6m-$id
-lab_clean_more() {
-	local ns
-	for ns in $ns_a $ns_b $ns_w $ns_m; do ip netns del $ns 2>/dev/null; done
-}
-for ns in $ns_a $ns_b $ns_w $ns_m; do
-	ip netns add $ns 2>"$LAB_DIR/log/ip.err" ||
-		skip "no network namespaces here: $(tail -n 1 "$LAB_DIR/log/ip.err")"
-	ip -n $ns link set lo up
-	ip netns exec $ns sysctl -q -w net.ipv6.conf.all.accept_dad=0 \
-		net.ipv6.conf.default.accept_dad=0 2>/dev/null
-done
+netns_add $ns_a $ns_b $ns_w $ns_m
+netns_sysctl net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
 ip netns exec $ns_a test -d /proc/sys/net/ipv6 || skip "the kernel has no IPv6"
 
-# veth NS1 NAME1 NS2 NAME2 MTU
-veth() {
-	ip link add "$2" mtu "$5" netns "$1" type veth peer name "$4" mtu "$5" netns "$3" \
-		2>"$LAB_DIR/log/ip.err" ||
-		skip "no veth here: $(tail -n 1 "$LAB_DIR/log/ip.err")"
-	ip netns exec "$1" ethtool -K "$2" tx off rx off tso off gso off gro off >/dev/null 2>&1
-	ip netns exec "$3" ethtool -K "$4" tx off rx off tso off gso off gro off >/dev/null 2>&1
-	ip -n "$1" link set "$2" up
-	ip -n "$3" link set "$4" up
-}
-veth $ns_a mgmt $ns_m to-a 1500
-veth $ns_b mgmt $ns_m to-b 1500
-veth $ns_a straight $ns_b straight 1500
+veth $ns_a mgmt $ns_m to-a
+veth $ns_b mgmt $ns_m to-b
+veth $ns_a straight $ns_b straight
 veth $ns_a wan $ns_w wan-a 9000
 veth $ns_b wan $ns_w wan-b 9000
 ip -n $ns_m addr add 10.99.1.1/24 dev to-a
