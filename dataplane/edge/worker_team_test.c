@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dataplane/edge/worker_priv.h"
+#include "dataplane/edge/worker_fixture.h"
 
-#include "dataplane/edge/eal.h"
 #include "dataplane/edge/net_arp.h"
 #include "dataplane/fec/digest.h"
 #include "dataplane/transport/manifest.h"
 
 #include <rte_ethdev.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /*
  * Two workers on one end of a memif, in one process and without hugepages; on the other end the
@@ -24,19 +16,9 @@
 
 enum {
 	TEAM = 2,
-	NEAR_IP = 0x0a0a0001,
-	FAR_IP = 0x0a0a0002,
-	UDP_PORT = 4700,
-	PATIENCE_MS = 5000,
 	OBJECTS = 3,
 	OBJECT_BYTES = 1000001,
 };
-
-static const uint8_t near_mac[NET_MAC_BYTES] = { 2, 0, 0, 0, 0, 1 };
-static const uint8_t far_mac[NET_MAC_BYTES] = { 2, 0, 0, 0, 0, 2 };
-static const struct net_identity far = { .mac = { 2, 0, 0, 0, 0, 2 },
-	.ip = FAR_IP,
-	.udp_port = UDP_PORT };
 
 /* An end of the wire. */
 struct end {
@@ -45,48 +27,6 @@ struct end {
 };
 
 static struct end near_end, far_end;
-static unsigned int rounds; /* each test has a socket of its own */
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-static struct port *open_port(const char *role, int n, uint16_t queues)
-{
-	char device[128], err[256] = "";
-	struct port_config cfg = { .device = device,
-		.has_mac = true,
-		.ip = net_ip4(n == 0 ? NEAR_IP : FAR_IP),
-		.prefix_len = 24,
-		.udp_port = UDP_PORT,
-		.workers = TEAM,
-		.queues = queues,
-		.buffers = 4095 };
-	struct port *p;
-
-	memcpy(cfg.mac, n == 0 ? near_mac : far_mac, NET_MAC_BYTES);
-	snprintf(device, sizeof(device), "net_memif%d,role=%s,socket=strait-team-test-%d.%u", n,
-		role, (int)getpid(), rounds);
-	p = port_create(&cfg, err, sizeof(err));
-	if (p == NULL)
-		print_error("%s\n", err);
-	return p;
-}
-
-static void await_link(const struct port *p)
-{
-	uint64_t end = now_ms() + PATIENCE_MS;
-	struct port_info info;
-
-	do {
-		assert_true(now_ms() < end);
-		port_info(p, &info);
-	} while (!info.link_up);
-}
 
 static void open_workers(struct end *e)
 {
@@ -107,8 +47,8 @@ static int open_ends(uint16_t queues, bool both)
 	memset(&near_end, 0, sizeof(near_end));
 	memset(&far_end, 0, sizeof(far_end));
 	/* In one process the driver listens only if the server comes first. */
-	near_end.port = open_port("server", 0, queues);
-	far_end.port = open_port("client", 1, queues);
+	near_end.port = wire_open("server", 0, TEAM, queues);
+	far_end.port = wire_open("client", 1, TEAM, queues);
 	if (near_end.port == NULL || far_end.port == NULL)
 		return -1;
 	open_workers(&near_end);
@@ -287,34 +227,6 @@ static void more_than_a_ring_holds_is_dropped_and_counted(void **state)
 }
 
 /* The session 0x1111 at the near end, 0x2222 at the far one, of one queue. */
-static struct session *open_session(bool initiator, uint8_t queue)
-{
-	struct session_config cfg = { .peer_session = initiator ? 0x2222 : 0x1111,
-		.own_session = initiator ? 0x1111 : 0x2222,
-		.direction = initiator ? STRAIT_DIR_INITIATOR : STRAIT_DIR_RESPONDER,
-		.queue = queue,
-		.aead = aead_default(),
-		.cap_bps = 500000000,
-		.rtt_hint_ns = 1000000,
-		.loss_prior = -1,
-		.symbol_bytes = STRAIT_SYMBOL_BYTES_IPV4,
-		.seed = initiator ? 1 : 2 };
-	struct session *s;
-
-	memset(cfg.secret, 7, sizeof(cfg.secret));
-	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
-		cfg.peer_credit[i] = (struct session_credit){ 64 << 20, 1024 };
-		cfg.own_credit[i] = (struct session_credit){ 64 << 20, 1024 };
-	}
-	s = session_create(&cfg);
-	assert_non_null(s);
-	return s;
-}
-
-static void tell(struct worker *w, struct worker_command c)
-{
-	assert_int_equal(worker_command(w, &c), 0);
-}
 
 static void add_session(struct worker *w, struct session *s, uint32_t id, uint8_t queue,
 	uint32_t remote)
@@ -345,7 +257,7 @@ static void del_session(struct worker *w, struct session *s)
 
 static void all_workers_learn_where_a_neighbor_is(void **state)
 {
-	struct session *s = open_session(true, 1);
+	struct session *s = open_session(true, 1, 500000000);
 	struct net_arp arp;
 	uint8_t frame[2048];
 
@@ -462,8 +374,8 @@ static void transfers_run_beside_each_other_on_all_queues(void **state)
 	for (uint8_t q = 0; q < TEAM; q++) {
 		struct way *w = &ways[q];
 
-		w->source = open_session(true, q);
-		w->sink = open_session(false, q);
+		w->source = open_session(true, q, 500000000);
+		w->sink = open_session(false, q, 500000000);
 		add_session(near_end.workers[q], w->source, 0x1111, q, FAR_IP);
 		add_session(far_end.workers[q], w->sink, 0x2222, q, NEAR_IP);
 		make_transfer(w);
@@ -503,25 +415,6 @@ static void transfers_run_beside_each_other_on_all_queues(void **state)
 		assert_true(COUNTER(far_end, 0, rx_misdirected) > OBJECTS * OBJECT_BYTES / 1432);
 	assert_int_equal(COUNTER(far_end, 0, drop_misdirected), 0);
 	assert_int_equal(COUNTER(far_end, 1, rx_misdirected), 0);
-}
-
-static int start_eal(void **state)
-{
-	const struct eal_config cfg = { .memory_mb = 160 };
-	char err[256];
-
-	(void)state;
-	if (eal_start(&cfg, err, sizeof(err)) == 0)
-		return 0;
-	print_error("%s\n", err);
-	return -1;
-}
-
-static int stop_eal(void **state)
-{
-	(void)state;
-	eal_stop();
-	return 0;
 }
 
 int main(void)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dataplane/edge/worker_priv.h"
+#include "dataplane/edge/worker_fixture.h"
 
-#include "dataplane/edge/eal.h"
 #include "dataplane/edge/net_arp.h"
 #include "dataplane/edge/net_icmp.h"
 #include "dataplane/fec/digest.h"
@@ -12,83 +11,19 @@
 #include <rte_ring.h>
 
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /*
  * A worker on one end of a memif, in one process and without hugepages. On the other end either
  * the test itself, frame by frame, or a second worker. Waiting is polling with a deadline.
  */
 
-enum {
-	NEAR_IP = 0x0a0a0001,
-	FAR_IP = 0x0a0a0002,
-	UDP_PORT = 4700,
-	PATIENCE_MS = 5000,
-	SILENCE_MS = 30,
-};
-
-static const uint8_t near_mac[NET_MAC_BYTES] = { 2, 0, 0, 0, 0, 1 };
-static const uint8_t far_mac[NET_MAC_BYTES] = { 2, 0, 0, 0, 0, 2 };
-static const struct net_identity far = { .mac = { 2, 0, 0, 0, 0, 2 },
-	.ip = FAR_IP,
-	.udp_port = UDP_PORT };
+enum { SILENCE_MS = 30 };
 
 static struct port *near_port, *far_port;
 static struct worker *near_worker;
-static unsigned int rounds; /* each test has a socket of its own */
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-static struct port *open_port(const char *role, int n)
-{
-	char device[128], err[256] = "";
-	struct port_config cfg = { .device = device,
-		.has_mac = true,
-		.ip = net_ip4(n == 0 ? NEAR_IP : FAR_IP),
-		.prefix_len = 24,
-		.udp_port = UDP_PORT,
-		.buffers = 4095 };
-	struct port *p;
-
-	memcpy(cfg.mac, n == 0 ? near_mac : far_mac, NET_MAC_BYTES);
-	snprintf(device, sizeof(device), "net_memif%d,role=%s,socket=strait-worker-test-%d.%u", n,
-		role, (int)getpid(), rounds);
-	p = port_create(&cfg, err, sizeof(err));
-	if (p == NULL)
-		print_error("%s\n", err);
-	return p;
-}
-
-static bool link_is_up(const struct port *p)
-{
-	struct port_info info;
-
-	port_info(p, &info);
-	return info.link_up;
-}
-
-static void await_link(const struct port *p)
-{
-	uint64_t end = now_ms() + PATIENCE_MS;
-
-	while (!link_is_up(p))
-		assert_true(now_ms() < end);
-}
 
 static struct worker *open_worker(struct port *p)
 {
@@ -108,8 +43,8 @@ static int open_near(void **state)
 	 * comes first.
 	 */
 	rounds++;
-	near_port = open_port("server", 0);
-	far_port = open_port("client", 1);
+	near_port = wire_open("server", 0, 0, 0);
+	far_port = wire_open("client", 1, 0, 0);
 	if (near_port == NULL || far_port == NULL)
 		return -1;
 	near_worker = open_worker(near_port);
@@ -307,7 +242,7 @@ static void lost_peer_is_found_again(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		port_destroy(far_port);
-		far_port = open_port("client", 1);
+		far_port = wire_open("client", 1, 0, 0);
 		assert_non_null(far_port);
 		await_link(far_port);
 		net_arp_encode_request(frame, &far, NEAR_IP, NULL);
@@ -322,8 +257,8 @@ static void lost_peer_is_found_again(void **state)
 static void peers_that_vanish_in_the_handshake_do_no_harm(void **state)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
-	int len = snprintf(to.sun_path + 1, sizeof(to.sun_path) - 1, "strait-worker-test-%d.%u",
-		(int)getpid(), rounds);
+	int len = snprintf(to.sun_path + 1, sizeof(to.sun_path) - 1, WIRE_SOCKET, (int)getpid(),
+		rounds);
 	socklen_t to_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 	uint8_t garbage[128] = { 1, 2, 3 };
 
@@ -364,29 +299,6 @@ static int close_both(void **state)
 	return close_near(state);
 }
 
-static struct session *open_session(bool initiator)
-{
-	struct session_config cfg = { .peer_session = initiator ? 0x2222 : 0x1111,
-		.own_session = initiator ? 0x1111 : 0x2222,
-		.direction = initiator ? STRAIT_DIR_INITIATOR : STRAIT_DIR_RESPONDER,
-		.aead = aead_default(),
-		.cap_bps = 1000000000,
-		.rtt_hint_ns = 1000000,
-		.loss_prior = -1,
-		.symbol_bytes = STRAIT_SYMBOL_BYTES_IPV4,
-		.seed = initiator ? 1 : 2 };
-	struct session *s;
-
-	memset(cfg.secret, 7, sizeof(cfg.secret));
-	for (int i = 0; i < STRAIT_CLASS_COUNT; i++) {
-		cfg.peer_credit[i] = (struct session_credit){ 64 << 20, 1024 };
-		cfg.own_credit[i] = (struct session_credit){ 64 << 20, 1024 };
-	}
-	s = session_create(&cfg);
-	assert_non_null(s);
-	return s;
-}
-
 static void add_session(struct worker *w, struct session *s, uint32_t id, uint32_t remote)
 {
 	const struct worker_command c = { .type = WORKER_SESSION_ADD,
@@ -394,11 +306,6 @@ static void add_session(struct worker *w, struct session *s, uint32_t id, uint32
 		.session_id = id,
 		.endpoint = { .remote_ip = net_ip4(remote), .remote_port = UDP_PORT } };
 
-	assert_int_equal(worker_command(w, &c), 0);
-}
-
-static void tell(struct worker *w, struct worker_command c)
-{
 	assert_int_equal(worker_command(w, &c), 0);
 }
 
@@ -552,8 +459,8 @@ static void transfer_arrives_through_two_workers(void **state)
 	struct worker_command c = { 0 };
 
 	(void)state;
-	e.source = open_session(true);
-	e.sink = open_session(false);
+	e.source = open_session(true, 0, 1000000000);
+	e.sink = open_session(false, 0, 1000000000);
 	add_session(near_worker, e.source, 0x1111, FAR_IP);
 	add_session(far_worker, e.sink, 0x2222, NEAR_IP);
 	serve_until(&e, &e.source_up);
@@ -596,7 +503,7 @@ static void deleted_session_gives_its_transfers_back(void **state)
 	struct worker_command c;
 
 	(void)state;
-	e.source = open_session(true);
+	e.source = open_session(true, 0, 1000000000);
 	/* Nobody answers there. */
 	add_session(near_worker, e.source, 0x1111, FAR_IP + 50);
 	e.tx = make_transfer(&e);
@@ -627,8 +534,8 @@ static void taken_id_is_refused(void **state)
 	uint64_t end = now_ms() + PATIENCE_MS;
 
 	(void)state;
-	e.source = open_session(true);
-	other = open_session(true);
+	e.source = open_session(true, 0, 1000000000);
+	other = open_session(true, 0, 1000000000);
 	add_session(near_worker, e.source, 0x1111, FAR_IP);
 	add_session(near_worker, other, 0x1111, FAR_IP);
 	while (!worker_event(near_worker, &ev))
@@ -649,8 +556,8 @@ static int open_waiting(void **state)
 
 	(void)state;
 	rounds++;
-	near_port = open_port("server", 0);
-	far_port = open_port("client", 1);
+	near_port = wire_open("server", 0, 0, 0);
+	far_port = wire_open("client", 1, 0, 0);
 	if (near_port == NULL || far_port == NULL)
 		return -1;
 	cfg.port = near_port;
@@ -669,7 +576,7 @@ static void first_packet_finds_a_session_told_of_before(void **state)
 	size_t len = far_datagram(frame, 100, NET_PROTO_UDP);
 
 	(void)state;
-	e.sink = open_session(false);
+	e.sink = open_session(false, 0, 1000000000);
 	add_session(near_worker, e.sink, 0x2222, FAR_IP);
 	net_put32(frame + len - 100 + STRAIT_OFF_SESSION, 0x2222);
 	net_put16(frame + NET_ETH_BYTES + NET_IPV4_BYTES + 6, 0); /* no checksum */
@@ -696,7 +603,7 @@ static void every_session_of_several_has_its_turn(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 3; i++) {
-		s[i] = open_session(true);
+		s[i] = open_session(true, 0, 1000000000);
 		add_session(near_worker, s[i], 0x1111 + i, FAR_IP);
 	}
 	for (int i = 2; i >= 0; i--)
@@ -710,25 +617,6 @@ static void every_session_of_several_has_its_turn(void **state)
 	}
 	for (int i = 0; i < 3; i++)
 		session_destroy(s[i]);
-}
-
-static int start_eal(void **state)
-{
-	const struct eal_config cfg = { .memory_mb = 128 };
-	char err[256];
-
-	(void)state;
-	if (eal_start(&cfg, err, sizeof(err)) == 0)
-		return 0;
-	print_error("%s\n", err);
-	return -1;
-}
-
-static int stop_eal(void **state)
-{
-	(void)state;
-	eal_stop();
-	return 0;
 }
 
 int main(void)
