@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/file.h"
 #include "control/base/log.h"
 #include "control/site/node.h"
 
@@ -33,16 +34,6 @@ struct fixture {
 	uint64_t seq;
 };
 
-static void file_put_text(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-	assert_int_equal(chmod(path, 0600), 0);
-}
-
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -56,7 +47,9 @@ static int setup(void **state)
 	snprintf(f->path, sizeof(f->path), "%s/site.yaml", f->dir);
 	snprintf(f->secret, sizeof(f->secret), "%s/secret", f->dir);
 	snprintf(f->socket, sizeof(f->socket), "%s/exist", f->dir);
-	file_put_text(f->secret, "0123456789abcdef");
+	assert_int_equal(file_write_atomic(f->secret, "0123456789abcdef",
+				 strlen("0123456789abcdef"), 0600),
+		0);
 	f->base = event_base_new();
 	f->zmq = zmq_ctx_new();
 	f->pub = zmq_socket(f->zmq, ZMQ_PUB);
@@ -68,7 +61,7 @@ static int setup(void **state)
 		"keys: [\"{hash}@0\", \"{hash}@1\"], media: [gpu, CPU], tenant: t }\n"
 		"tenants:\n  - { name: other }\n  - { name: t, socket: %s }\n",
 		f->secret, endpoint, f->socket);
-	file_put_text(f->path, text);
+	assert_int_equal(file_write_atomic(f->path, text, strlen(text), 0600), 0);
 	f->cfg = site_config_load(f->path, err, sizeof(err));
 	if (f->cfg == NULL)
 		fail_msg("%s", err);

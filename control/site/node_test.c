@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/site/expand.h"
 
+#include "control/base/file.h"
 #include "control/base/log.h"
 
 #include <strait/strait.h>
@@ -102,16 +103,6 @@ static void publish(struct fixture *f, int n, bool stored)
 	assert_int_equal(zmq_send(f->pub, p, at, 0), at);
 }
 
-static void file_put_text(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-	assert_int_equal(chmod(path, 0600), 0);
-}
-
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -127,7 +118,9 @@ static int setup(void **state)
 	snprintf(f->path, sizeof(f->path), "%s/site.yaml", f->dir);
 	snprintf(secret, sizeof(secret), "%s/secret", f->dir);
 	snprintf(f->socket, sizeof(f->socket), "%s/exist", f->dir);
-	file_put_text(secret, "0123456789abcdef");
+	assert_int_equal(file_write_atomic(secret, "0123456789abcdef", strlen("0123456789abcdef"),
+				 0600),
+		0);
 	f->base = event_base_new();
 	f->admin = evhttp_new(f->base);
 	evhttp_set_gencb(f->admin, admin_cb, f);
@@ -142,7 +135,7 @@ static int setup(void **state)
 		"site: a\nsecret: %s\nsources:\n  - { name: m, events: \"%s\", admin: "
 		"\"http://127.0.0.1:%u\" }\ntenants:\n  - { name: default, socket: %s }\n",
 		secret, endpoint, ntohs(at.sin_port), f->socket);
-	file_put_text(f->path, text);
+	assert_int_equal(file_write_atomic(f->path, text, strlen(text), 0600), 0);
 	f->cfg = site_config_load(f->path, err, sizeof(err));
 	if (f->cfg == NULL)
 		fail_msg("%s", err);
@@ -332,7 +325,7 @@ static void configuration_mistakes_name_file_and_line(void **state)
 				bad[i].yaml, f->dir, hole + 2);
 		else
 			snprintf(text, sizeof(text), "%s", bad[i].yaml);
-		file_put_text(path, text);
+		assert_int_equal(file_write_atomic(path, text, strlen(text), 0600), 0);
 		assert_null(site_config_load(path, err, sizeof(err)));
 		assert_int_equal(errno, EINVAL);
 		assert_non_null(strstr(err, "bad.yaml"));
