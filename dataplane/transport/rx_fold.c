@@ -3,46 +3,17 @@
 
 #include "dataplane/transport/span.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-	LINE = 64,
 	/* Cycles a symbol: each row summed on the way; a block read again, by symbols. */
 	ROW_CYCLES = 16,
 	AGAIN_CYCLES = 200,
 };
 
-int rx_folds_init(struct rx_folds *f, uint32_t symbol_bytes)
-{
-	uint32_t stride = (symbol_bytes + LINE - 1) / LINE * LINE;
-
-	memset(f, 0, sizeof(*f));
-	if (!fold_is_wide())
-		return 0;
-	f->slots = aligned_alloc(LINE, RX_FOLDS * sizeof(*f->slots));
-	f->row_bytes = aligned_alloc(LINE, (size_t)RX_FOLDS * FOLD_ROWS_MAX * stride);
-	if (f->slots == NULL || f->row_bytes == NULL) {
-		rx_folds_fini(f);
-		return -ENOMEM;
-	}
-	memset(f->slots, 0, RX_FOLDS * sizeof(*f->slots));
-	f->stride = stride;
-	return 0;
-}
-
-void rx_folds_fini(struct rx_folds *f)
-{
-	free(f->slots);
-	free(f->row_bytes);
-	memset(f, 0, sizeof(*f));
-}
-
 static struct rx_fold *place(struct rx_folds *f, const struct rx_transfer *t, uint32_t block)
 {
-	/* Blocks in flight of one transfer follow each other; two transfers may share the places.
-	 */
+	/* Blocks in flight of a transfer follow each other; two transfers may share the places. */
 	return &f->slots[(block + t->open.transfer * (RX_FOLDS / 2)) % RX_FOLDS];
 }
 
