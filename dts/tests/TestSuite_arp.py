@@ -5,7 +5,6 @@ RFC 826, as an appliance should read it: an answer for its own address and no ot
 but about next hops that somebody here asked for, and no more answers a second than it can spare.
 Over IPv6 neighbor discovery takes its place: suite ipv6."""
 import time
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.packet import (
@@ -22,9 +21,10 @@ from api.packet import (
     send_packets,
     verify_dropped,
 )
-from api.strait import REPORT_INTERVAL, Master, moved, poll_until, without_drops
+from api.peered import Peered
+from api.strait import REPORT_INTERVAL, moved, poll_until, without_drops
 from api.test import log_debug, verify
-from api.wire import PeeredEdge, WirePeer, counted, frames
+from api.wire import counted, frames
 from framework.context import get_ctx
 from framework.test_suite import TestSuite, func_test
 
@@ -35,20 +35,9 @@ BROADCAST = "ff:ff:ff:ff:ff:ff"
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestArp(TestSuite):
+class TestArp(Peered, TestSuite):
     """Cases: every_form_of_a_question, malformed, own_address_claimed, answers_nobody_asked_for,
     answers_are_limited, peer_moves, nobody_answers."""
-
-    def set_up_suite(self) -> None:
-        """Start a master, the edge under test and the peer; open a session."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def _arp(self, op: int, **fields: object) -> Packet:
         packet = arp_request(self._edge)

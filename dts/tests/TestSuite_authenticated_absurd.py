@@ -4,20 +4,16 @@
 A peer with the session's keys says what cannot be: symbols that do not exist, frames out of their
 limits, acknowledgments of what was never sent, manifests that lie. Each is dropped under the name
 that doc/wire.md section 14 gives it, and the session goes on."""
-import random
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
     Item,
     Outgoing,
-    PeeredEdge,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -29,27 +25,15 @@ from wire import vectors
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestAuthenticatedAbsurd(TestSuite):
+class TestAuthenticatedAbsurd(Peered, TestSuite):
     """Cases: no_such_block, no_such_esi, wrong_lengths, no_such_transfer, malformed_frames,
     truncated_frames, unknown_frames_and_flags, reports_of_the_unsent, frames_of_the_other_role,
     open_far_ahead, lying_manifests, withdraw_of_nothing, close_of_nothing."""
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer; open a session."""
-        self._stack = ExitStack()
-        master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(master))
-        self._peer = self._stack.enter_context(WirePeer(master, self._edge))
+        super().set_up_suite()
         self._session = self._peer.open()
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
-
-    def _item(self, size: int) -> Item:
-        self._names += 1
-        return Item(b"object-%d" % self._names, random.randbytes(size))
 
     def _begin(self, sizes: list[int]) -> Outgoing:
         """A transfer that the edge knows, with its manifest, none of its data."""

@@ -4,35 +4,23 @@
 doc/wire.md section 4: it enters the next generation after 60 s, by skipping packet numbers, and
 only when a packet of the one before was reported. A suite of its own, since it waits for most of
 its time."""
-import random
 import time
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import verify
-from api.wire import Item, PeeredEdge, Status, WirePeer, counted, frames, get_object, put_object
+from api.wire import Status, counted, frames, get_object, put_object
 from framework.test_suite import TestSuite, func_test
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestEdgeRekeys(TestSuite):
+class TestEdgeRekeys(Peered, TestSuite):
     """Cases: edge_changes_keys_by_itself."""
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer, known to the master."""
-        self._stack = ExitStack()
-        master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(master))
-        self._peer = self._stack.enter_context(WirePeer(master, self._edge))
+        super().set_up_suite()
         self._peer.be_known()
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
-
-    def _item(self, name: bytes) -> Item:
-        return Item(name, random.randbytes(60000))
 
     @func_test
     def edge_changes_keys_by_itself(self) -> None:
@@ -67,7 +55,7 @@ class TestEdgeRekeys(TestSuite):
             verify(early == [0, 0], f"generations {early} before their time")
             verify(session.rx_generation == 1, f"generation {session.rx_generation} after 65 s")
             verify(end, "generation 0 in the edge's own session after 65 s")
-            item = self._item(b"rekey-last")
+            item = self._item()
             statuses = self._peer.send(session, [item])
             verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
         verify(get_object(self._edge, item.key) == item.data, "the object differs")
@@ -75,7 +63,7 @@ class TestEdgeRekeys(TestSuite):
         verify(entered == 2, f"{entered} generations were counted")
 
     def _receive(self, number: int) -> None:
-        item = self._item(b"rekey-%d" % number)
+        item = self._item()
         put_object(self._edge, item.key, item.data)
         state = self._peer.wait_order(self._peer.order([item.key.decode()]))
         verify(state == "done", f"order {number} is {state}")

@@ -7,20 +7,17 @@ by the digest in the manifest, and some of them in the pool."""
 import itertools
 import random
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
     Item,
     Outgoing,
-    PeeredEdge,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -31,7 +28,7 @@ SMALL = 512
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestFecLossPatterns(TestSuite):
+class TestFecLossPatterns(Peered, TestSuite):
     """Cases: every_pattern_of_a_small_block, short_last_symbol, random_patterns_of_large_blocks,
     repair_symbols_alone, manifest_from_repair_symbols, loss_in_every_block."""
 
@@ -45,16 +42,8 @@ class TestFecLossPatterns(TestSuite):
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer; open a session."""
-        self._stack = ExitStack()
-        master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(master))
-        self._peer = self._stack.enter_context(WirePeer(master, self._edge))
+        super().set_up_suite()
         self._session = self._peer.open()
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def _begin(self, size: int, symbol_bytes: int) -> Outgoing:
         self._names += 1

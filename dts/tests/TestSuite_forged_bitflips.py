@@ -6,20 +6,17 @@ them and the edge's state. Each bit of the header is flipped, in every kind of p
 ciphertext and tag; and packets are sealed under keys and nonces that look like the right ones."""
 import random
 from collections import Counter
-from contextlib import ExitStack
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
     Item,
-    PeeredEdge,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -53,22 +50,14 @@ def header_counter(data: bytes, bit: int) -> str:
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestForgedBitflips(TestSuite):
+class TestForgedBitflips(Peered, TestSuite):
     """Cases: header_bits, payload_bits, tag_bits, truncated_and_extended, wrong_keys,
     wrong_nonce, unauthenticated_header."""
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer; open a session."""
-        self._stack = ExitStack()
-        master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(master))
-        self._peer = self._stack.enter_context(WirePeer(master, self._edge))
+        super().set_up_suite()
         self._session = self._peer.open()
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def set_up_test_case(self) -> None:
         """Open a transfer that waits for its data, and seal a packet of each kind."""

@@ -8,19 +8,17 @@ order is done in the end."""
 import random
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from typing import Any, ClassVar
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import log_debug, verify
 from api.transfer import parse_rate
 from api.wire import (
     OBJECTS,
     Item,
-    PeeredEdge,
     Session,
     Status,
-    WirePeer,
     counted,
     frames,
     packet,
@@ -34,25 +32,19 @@ SIZE = 400000  # three blocks, half a second at the edge's cap
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestLyingReceiver(TestSuite):
+class TestLyingReceiver(Peered, TestSuite):
     """Cases: acks_of_what_was_lost, acks_of_the_unsent, blocks_that_do_not_exist,
     have_of_what_was_lost, log_with_holes, committed_without_a_byte, no_credit, credit_without_end,
     needs_of_everything."""
 
+    edge_config: ClassVar[dict[str, Any]] = {"cap": CAP}
+
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer; have the edge open a session."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master, cap=CAP))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-        self._names = 0
+        super().set_up_suite()
         self._peer.be_known()
         items = self._items(1, 1000)
         self._peer.wait_order(self._peer.order([item.key.decode() for item in items]))
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def set_up_test_case(self) -> None:
         """Every case has a session of its own: what was said of credit is said for ever."""

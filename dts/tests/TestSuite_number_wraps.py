@@ -3,24 +3,19 @@
 
 A sender may skip packet numbers, so every edge but the last of 64 bits is near. Transfer ids: suite
 transfer_ids."""
-import random
 import time
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import REPORT_INTERVAL, Master
+from api.peered import PeeredAnew
+from api.strait import REPORT_INTERVAL
 from api.test import fail, verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
-    Item,
-    PeeredEdge,
     Session,
     Status,
-    WirePeer,
     counted,
     frames,
-    get_object,
     keys,
     packet,
     put_object,
@@ -33,37 +28,11 @@ CLOCK_END = 1 << 52
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestNumberWraps(TestSuite):
+class TestNumberWraps(PeeredAnew, TestSuite):
     """Cases: a_transfer_across_a_generation, generations_one_by_one, numbers_far_ahead,
     numbers_across_32_bits, numbers_of_one_slot, session_counter_at_its_end,
     last_number_of_a_generation, largest_sizes,
     receive_clock_at_its_end."""
-
-    def set_up_suite(self) -> None:
-        """Start a master, the edge under test and the peer."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
-
-    def set_up_test_case(self) -> None:
-        """Open a session of its own."""
-        self._session = self._peer.open()
-
-    def _item(self, size: int = 60000) -> Item:
-        self._names += 1
-        return Item(b"wrap-%d" % self._names, random.randbytes(size))
-
-    def _send(self, size: int = 60000, **options: int) -> None:
-        item = self._item(size)
-        statuses = self._peer.send(self._session, [item], **options)
-        verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
-        verify(get_object(self._edge, item.key) == item.data, "the object differs")
 
     def _reported(self, number: int) -> None:
         """The edge says that it got a packet with this number or a higher one."""
@@ -87,7 +56,7 @@ class TestNumberWraps(TestSuite):
         with counted(self._edge, self._peer, "across"):
             self._reported(0)
             self._session.next_number = keys.PER_GENERATION - 40
-            self._send(200000)
+            self._send_one(200000)
             verify(self._session.reported >= keys.PER_GENERATION, "generation 1 is not reported")
             acked = self._session.acked
             verify({keys.PER_GENERATION - 1, keys.PER_GENERATION} <= acked,
@@ -108,7 +77,7 @@ class TestNumberWraps(TestSuite):
             old: list[bytes] = []
             for gen in range(8):
                 self._session.enter_generation(gen)
-                self._send(20000)
+                self._send_one(20000)
                 self._reported(gen << keys.GENERATION_SHIFT)
                 if gen >= 2:
                     self._session.send(old[gen - 2])
@@ -159,7 +128,7 @@ class TestNumberWraps(TestSuite):
                 self._session.send_symbol(out, OBJECTS, 0, 0)
                 statuses = self._peer.deliver(self._session, out, lambda stream, block: [])
                 verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
-            self._send(1000)
+            self._send_one(1000)
 
     @func_test
     def numbers_across_32_bits(self) -> None:
@@ -178,7 +147,7 @@ class TestNumberWraps(TestSuite):
                 session.enter_generation(gen)
                 self._reported(gen << keys.GENERATION_SHIFT)
             session.next_number = TOP32 - 40
-            self._send(200000)
+            self._send_one(200000)
             verify({TOP32 - 1, TOP32} <= session.acked, "numbers around 2^32 are not reported")
         old = session.seal(packet.CONTROL, frames.Ping().encode(), session.next_number - TOP32)
         with counted(self._edge, self._peer, "lower 32 bits", rx_generation=1):
@@ -236,7 +205,7 @@ class TestNumberWraps(TestSuite):
                 self._peer.counter = counter - 1
                 with counted(self._edge, self._peer, f"counter {counter}"):
                     self._session = self._peer.initiate(channel)
-                    self._send(1000)
+                    self._send_one(1000)
             for counter in (0, 1, TOP64 - 1):
                 with counted(self._edge, self._peer, f"counter {counter} again"):
                     self._refused(counter)
@@ -273,7 +242,7 @@ class TestNumberWraps(TestSuite):
             self._session.control(last)
             verify(self._peer.until(lambda: out.open_status is not None, 2), "no OPEN_ACK")
             verify(out.open_status == Status.REFUSED, f"OPEN_ACK {out.open_status}")
-            self._send()
+            self._send_one()
 
     @func_test
     def receive_clock_at_its_end(self) -> None:

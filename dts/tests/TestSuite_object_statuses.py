@@ -4,18 +4,15 @@
 Every object ends with exactly one status, and nothing but COMMITTED makes its bytes visible. The
 edge is the receiver in some cases and the sender in others."""
 import random
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import verify
 from api.wire import (
     MANIFEST,
     Item,
-    PeeredEdge,
     Session,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -26,23 +23,15 @@ from framework.test_suite import TestSuite, func_test
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestObjectStatuses(TestSuite):
+class TestObjectStatuses(Peered, TestSuite):
     """Cases: exists, wrong_digest, unknown_digest, too_large, unknown_tenant, withdrawn,
     withdrawn_too_late, skipped, one_key_twice, closed_early,
     peer_has_it, peer_is_full, peer_refuses."""
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer; open a session."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
+        super().set_up_suite()
         self._session = self._peer.open()
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def _item(self, size: int = 20000, skip: bool = False, known: bool = True) -> Item:
         self._names += 1

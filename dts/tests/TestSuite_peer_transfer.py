@@ -4,17 +4,14 @@
 Both directions, and both roles of the management connection: whoever initiates is the source. What
 arrives is compared byte by byte, what was counted as dropped must be nothing."""
 import random
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import verify
 from api.wire import (
     OBJECTS,
     Item,
-    PeeredEdge,
     Status,
-    WirePeer,
     counted,
     get_object,
     keys,
@@ -25,24 +22,12 @@ from framework.test_suite import TestSuite, func_test
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestPeerTransfer(TestSuite):
+class TestPeerTransfer(Peered, TestSuite):
     """Cases: session_comes_up, peer_sends_an_object, sizes_around_symbols_and_blocks,
     many_objects_in_one_transfer, every_class_and_symbol_size, peer_sends_through_loss,
     credit_is_given_back,
     peer_receives_an_object, peer_receives_sizes_and_classes, peer_receives_through_loss,
     peer_resumes_for_the_edge, both_directions_at_once, reset_by_the_peer."""
-
-    def set_up_suite(self) -> None:
-        """Start a master, the edge under test and the peer."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def set_up_test_case(self) -> None:
         """One session for all cases but the first."""
@@ -52,10 +37,6 @@ class TestPeerTransfer(TestSuite):
     def tear_down_test_case(self) -> None:
         """Lose nothing any more."""
         self._peer.disturb = None
-
-    def _item(self, size: int) -> Item:
-        self._names += 1
-        return Item(b"peer-%d" % self._names, random.randbytes(size))
 
     def _send(self, items: list[Item], **options: int) -> None:
         statuses = self._peer.send(self._session, items, **options)

@@ -6,18 +6,16 @@ any cut, of either direction or both, and the loss of the TLS connection, must b
 drop; an impatient sender must be refused without harm."""
 import random
 import time
-from contextlib import ExitStack
+from typing import Any, ClassVar
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import PeeredAnew
 from api.test import verify
 from api.wire import (
     OBJECTS,
     Item,
     Outgoing,
-    PeeredEdge,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -27,25 +25,11 @@ from framework.test_suite import TestSuite, func_test
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestRekeyDuringCut(TestSuite):
+class TestRekeyDuringCut(PeeredAnew, TestSuite):
     """Cases: rekey_in_a_blackout, rekey_without_reports, first_packets_of_new_keys_lost,
     impatient_sender, tls_lost_meanwhile, tls_session_not_ours, blackout_of_the_sending_edge."""
 
-    def set_up_suite(self) -> None:
-        """Start a master, the edge under test and the peer."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master, cap="8Mbit"))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
-
-    def set_up_test_case(self) -> None:
-        """Open a session of its own."""
-        self._session = self._peer.open()
+    edge_config: ClassVar[dict[str, Any]] = {"cap": "8Mbit"}
 
     def tear_down_test_case(self) -> None:
         """Mend the wire."""

@@ -4,20 +4,17 @@
 Whole transfers, packets in any order and any number of times. Every packet that repeats is counted,
 nothing else is dropped, and the objects are those that were sent."""
 import random
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
     Item,
     Outgoing,
-    PeeredEdge,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -28,7 +25,7 @@ from framework.test_suite import BaseConfig, TestSuite, func_test
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestReorderingDuplicates(TestSuite):
+class TestReorderingDuplicates(Peered, TestSuite):
     """Cases: backwards, shuffled, each_packet_three_times, many_transfers_interleaved,
     other_numbers_for_one_symbol, peer_receives_a_storm."""
 
@@ -42,16 +39,8 @@ class TestReorderingDuplicates(TestSuite):
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer; open a session."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
+        super().set_up_suite()
         self._session = self._peer.open()
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def _transfer(self, objects: int, size: int) -> Outgoing:
         self._names += 1

@@ -5,20 +5,17 @@ Control packets are filtered by packet number, symbols by their slot. A packet m
 out of order, but nothing may count twice: not in a generation of keys, not across generations, not
 in the session after a restart."""
 import random
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import PeeredAnew
 from api.test import verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
     Item,
     Outgoing,
-    PeeredEdge,
     Session,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -29,25 +26,9 @@ from wire.replay import WINDOW
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestReplay(TestSuite):
+class TestReplay(PeeredAnew, TestSuite):
     """Cases: in_order, reordered, symbols_at_any_age, control_too_old, after_close,
     waiting_in_scratch, across_generations, old_session_after_restart."""
-
-    def set_up_suite(self) -> None:
-        """Start a master, the edge under test and the peer."""
-        self._stack = ExitStack()
-        master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(master))
-        self._peer = self._stack.enter_context(WirePeer(master, self._edge))
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
-
-    def set_up_test_case(self) -> None:
-        """Open a session of its own, so that packet numbers start at 0."""
-        self._session = self._peer.open()
 
     def _begin(self, size: int = 100000) -> Outgoing:
         """A transfer that the edge knows, with its manifest, none of its data."""

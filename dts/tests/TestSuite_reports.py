@@ -4,22 +4,17 @@
 doc/wire.md sections 12.1 and 12.2. The peer sends data whose arrival it never asks for twice, so
 what the edge says unasked must be enough; and it plays a receiver whose reports get lost, so that
 the edge must ask."""
-import random
 import time
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import PeeredAnew
 from api.test import log, verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
-    Item,
     Outgoing,
-    PeeredEdge,
     Session,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -32,29 +27,9 @@ TOP64 = (1 << 64) - 1
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestReports(TestSuite):
+class TestReports(PeeredAnew, TestSuite):
     """Cases: each_number_is_in_four_reports, report_interval_is_kept, recall_brings_all,
     recall_of_what_never_was, edge_recalls_what_lost_reports_said."""
-
-    def set_up_suite(self) -> None:
-        """Start a master, the edge under test and the peer."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
-
-    def set_up_test_case(self) -> None:
-        """Open a session of its own."""
-        self._session = self._peer.open()
-
-    def _item(self, size: int) -> Item:
-        self._names += 1
-        return Item(b"report-%d" % self._names, random.randbytes(size))
 
     def _begin(self, blocks: int) -> Outgoing:
         out = self._session.transfer([self._item(blocks * 128 * 1432)])

@@ -5,20 +5,17 @@ doc/wire.md section 11: blocks that lie wholly inside an object count as present
 if the object is the same; HAVE says so before any data is sent. What is not the same must not
 count."""
 import random
-from contextlib import ExitStack
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import Peered
 from api.test import log_debug, verify
 from api.wire import (
     MANIFEST,
     OBJECTS,
     Item,
     Outgoing,
-    PeeredEdge,
     Session,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -29,21 +26,9 @@ SIZE = 1000000
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestResumeAfterRestart(TestSuite):
+class TestResumeAfterRestart(Peered, TestSuite):
     """Cases: after_a_crash, after_a_new_session, other_digest, other_length, other_symbol_size,
     complete_objects_stay."""
-
-    def set_up_suite(self) -> None:
-        """Start a master, the edge under test and the peer."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def _item(self, size: int = SIZE) -> Item:
         self._names += 1

@@ -7,7 +7,7 @@ until it proved that it is where it says it is (doc/wire.md section 2.1)."""
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 from api.capabilities import LinkTopology, requires_link_topology
 from api.packet import (
@@ -21,16 +21,15 @@ from api.packet import (
     stranger,
     verify_dropped,
 )
-from api.strait import DATA_PORT, EDGE_PORT, Master
+from api.peered import Peered
+from api.strait import DATA_PORT, EDGE_PORT
 from api.test import fail, verify
 from api.timing import sent_by
 from api.wire import (
     Channel,
     Item,
-    PeeredEdge,
     Session,
     Status,
-    WirePeer,
     counted,
     frames,
     get_object,
@@ -46,7 +45,7 @@ SMALL = 64
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestStrangers(TestSuite):
+class TestStrangers(Peered, TestSuite):
     """Cases: random_bytes, headers_of_no_session, packets_sealed_by_a_stranger,
     right_packets_from_elsewhere, silent_initiator, silent_responder, other_roles,
     hello_that_cannot_be, addresses_no_edge_can_have, session_counter_again,
@@ -54,16 +53,8 @@ class TestStrangers(TestSuite):
 
     def set_up_suite(self) -> None:
         """Start a master, the edge under test and the peer; no session yet."""
-        self._stack = ExitStack()
-        self._master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(self._master))
-        self._peer = self._stack.enter_context(WirePeer(self._master, self._edge))
-        self._names = 0
+        super().set_up_suite()
         self._known: list[Session] = []
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
 
     def tear_down_test_case(self) -> None:
         """Hear everything again."""

@@ -3,23 +3,17 @@
 
 A sender may skip up to 2048 of them (doc/wire.md section 10, OPEN), so two million transfers lead
 from the first to the last. What lies 2048 and more below the highest counts as closed."""
-import random
 import time
-from contextlib import ExitStack
 from functools import partial
 
 from api.capabilities import LinkTopology, requires_link_topology
-from api.strait import Master
+from api.peered import PeeredAnew
 from api.test import verify, write_performance_json
 from api.wire import (
     OBJECTS,
-    Item,
-    PeeredEdge,
     Status,
-    WirePeer,
     counted,
     frames,
-    get_object,
     packet,
 )
 from framework.test_suite import TestSuite, func_test
@@ -30,34 +24,8 @@ CLIMB_SECONDS = 600.0
 
 
 @requires_link_topology(LinkTopology.TWO_LINKS)
-class TestTransferIds(TestSuite):
+class TestTransferIds(PeeredAnew, TestSuite):
     """Cases: transfer_ids_by_steps, transfer_ids_far_below, transfer_ids_to_the_last."""
-
-    def set_up_suite(self) -> None:
-        """Start a master, the edge under test and the peer."""
-        self._stack = ExitStack()
-        master = self._stack.enter_context(Master())
-        self._edge = self._stack.enter_context(PeeredEdge(master))
-        self._peer = self._stack.enter_context(WirePeer(master, self._edge))
-        self._names = 0
-
-    def tear_down_suite(self) -> None:
-        """End all."""
-        self._stack.close()
-
-    def set_up_test_case(self) -> None:
-        """Open a session of its own."""
-        self._session = self._peer.open()
-
-    def _item(self, size: int = 60000) -> Item:
-        self._names += 1
-        return Item(b"id-%d" % self._names, random.randbytes(size))
-
-    def _send(self, size: int = 60000, **options: int) -> None:
-        item = self._item(size)
-        statuses = self._peer.send(self._session, [item], **options)
-        verify(statuses == {0: Status.COMMITTED}, f"statuses {statuses}")
-        verify(get_object(self._edge, item.key) == item.data, "the object differs")
 
     @func_test
     def transfer_ids_by_steps(self) -> None:
@@ -73,7 +41,7 @@ class TestTransferIds(TestSuite):
             number = 1
             for i in range(20):
                 number += (1, STEP - 1, STEP)[i % 3]
-                self._send(2000, transfer=number)
+                self._send_one(2000, transfer=number)
 
     @func_test
     def transfer_ids_far_below(self) -> None:
@@ -87,7 +55,7 @@ class TestTransferIds(TestSuite):
             opens nothing. The latter's object arrives.
         """
         for i in range(1, 11):
-            self._send(1000, transfer=i * STEP)
+            self._send_one(1000, transfer=i * STEP)
         high = 10 * STEP
         low = [high - STEP, high - STEP - 1, 3]
         with counted(self._edge, self._peer, "far below", rx_transfer=len(low)):
@@ -98,7 +66,7 @@ class TestTransferIds(TestSuite):
                 self._peer.rest(0.05)
                 verify(out.open_status != Status.PENDING, f"transfer {number} was opened")
         with counted(self._edge, self._peer, "just not"):
-            self._send(1000, transfer=high - STEP + 1)
+            self._send_one(1000, transfer=high - STEP + 1)
 
     def _climb(self, seconds: float) -> tuple[int, int]:
         """OPEN and CLOSE transfers in steps of 2048, two packets of 24 at a time, until every step
@@ -157,8 +125,8 @@ class TestTransferIds(TestSuite):
             write_performance_json({"transfers": count, "seconds": round(seconds, 3),
                                     "transfers_per_second": round(count / seconds)})
             while self._session.next_transfer + STEP < LAST_TRANSFER:
-                self._send(100, transfer=self._session.next_transfer + STEP - 1)
-            self._send(transfer=LAST_TRANSFER)
+                self._send_one(100, transfer=self._session.next_transfer + STEP - 1)
+            self._send_one(transfer=LAST_TRANSFER)
         with counted(self._edge, self._peer, "after the last id", rx_transfer=1):
             out = self._session.transfer([self._item(1000)], transfer=1)
             self._session.send_symbol(out, OBJECTS, 0, 0)
