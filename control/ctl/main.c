@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/args.h"
 #include "control/base/log.h"
 #include "control/ctl/ctl.h"
 #include "control/ctl/help.h"
@@ -62,6 +63,10 @@ static int collect(struct ctl *ctl, const struct option_set *set, int argc, char
 			return ctl_fail(CTL_USAGE,
 				"unknown option or missing value: \"%s\"; try --help",
 				argv[optind - 1]);
+		if (args_has_option_as_value(argv))
+			return ctl_fail(CTL_USAGE,
+				"--%s needs a value; --%s=%s if \"%s\" is meant to be one",
+				option->name, option->name, optarg, optarg);
 		ctl->values[ctl->nvalues++] = (struct ctl_value){ option, optarg };
 	}
 	return CTL_OK;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/args.h"
 #include "control/base/log.h"
 #include "control/master/master.h"
 #include "control/site/node.h"
@@ -164,6 +165,8 @@ int main(int argc, char **argv)
 	int o, rc = 0;
 
 	while ((o = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
+		if (args_has_option_as_value(argv))
+			return wrong_use("the value of an option is missing");
 		switch (o) {
 		case 'c':
 			opt.config = optarg;

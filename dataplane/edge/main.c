@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "control/base/args.h"
 #include "control/base/config.h"
 #include "control/base/log.h"
 #include "control/base/notify.h"
@@ -62,6 +63,11 @@ static int parse_options(int argc, char **argv, struct options *o)
 	int opt;
 
 	while ((opt = getopt_long(argc, argv, "c:hV", longs, NULL)) != -1) {
+		if (args_has_option_as_value(argv)) {
+			fputs("strait-edge: --config FILE is needed\ntry strait-edge --help\n",
+				stderr);
+			return 1 + EXIT_USAGE;
+		}
 		switch (opt) {
 		case 'c':
 			o->config = optarg;

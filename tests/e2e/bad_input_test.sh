@@ -57,6 +57,10 @@ sed -e 's/net_memif0,/net_bogus0,/' -e 's,/a.pool,/none.pool,' "$LAB_DIR/a.yaml"
 refuses "a device nobody knows" 1 'net_bogus0' "$LAB_BIN/strait-edge" --config "$LAB_DIR/bad.yaml"
 refuses "a missing file" 2 'nonexistent' "$LAB_BIN/strait-edge" --config /nonexistent.yaml
 refuses "an option nobody knows" 2 'bogus' "$LAB_BIN/strait-edge" --bogus
+refuses "an option where the edge's file belongs" 2 'config FILE is needed' "$LAB_BIN/strait-edge" --config --check-config
+refuses "an option where the master's file belongs" 2 'value of an option is missing' \
+	"$LAB_BIN/strait-master" -c --check-config
+refuses "an option where straitctl wants a value" 2 'master needs a value' "$LAB_BIN/straitctl" --master --json status
 
 # ---- orders ---------------------------------------------------------------------------------------
 

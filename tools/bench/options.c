@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/bench/options.h"
 
+#include "control/base/args.h"
+
 #include <strait/wire.h>
 
 #include <errno.h>
@@ -219,6 +221,10 @@ int bench_options_parse(struct bench_options *o, int argc, char **argv, char *er
 			snprintf(err, err_len,
 				opt == ':' ? "%s needs a value" : "unknown option %s",
 				argv[optind - 1]);
+			return -EINVAL;
+		}
+		if (args_has_option_as_value(argv)) {
+			snprintf(err, err_len, "%s needs a value", argv[optind - 2]);
 			return -EINVAL;
 		}
 		if (one_parse(o, opt, opt == 'h' ? "help" : longs[index].name, optarg, err,

@@ -96,6 +96,8 @@ static void numbers_out_of_bounds_are_refused(void **state)
 	}
 	assert_int_equal(PARSE("tx", "--rows"), -EINVAL);
 	assert_string_equal(err, "--rows needs a value");
+	assert_int_equal(PARSE("tx", "--rows", "--json"), -EINVAL);
+	assert_string_equal(err, "--rows needs a value");
 	assert_int_equal(PARSE("tx", "--colour"), -EINVAL);
 	assert_int_equal(PARSE("tx", "more"), -EINVAL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/replay/options.h"
 
+#include "control/base/args.h"
 #include "control/base/units.h"
 #include "tools/replay/blockkey.h"
 #include "tools/replay/prfaas_options.h"
@@ -317,6 +318,10 @@ int replay_options_parse(struct replay_options *o, int argc, char **argv, char *
 			snprintf(err, err_len,
 				opt == ':' ? "%s needs a value" : "unknown option %s",
 				argv[optind - 1]);
+			return -EINVAL;
+		}
+		if (args_has_option_as_value(argv)) {
+			snprintf(err, err_len, "%s needs a value", argv[optind - 2]);
 			return -EINVAL;
 		}
 		if (one_parse(o, opt, opt == 'h' ? "help" : longs[index].name, optarg, &scale, err,

@@ -77,6 +77,7 @@ static void mistakes_name_the_option(void **state)
 		{ { "--model", "a b" }, "--model" },
 		{ { "--model", "" }, "--model" },
 		{ { "--seed" }, "--seed" },
+		{ { "--manifest", "--json" }, "--manifest needs a value" },
 		{ { "--bogus" }, "--bogus" },
 	};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/wan/options.h"
 
+#include "control/base/args.h"
 #include "tools/link/link_options.h"
 
 #include <errno.h>
@@ -186,7 +187,7 @@ static int pass_run(struct wan_options *o, int pass, int argc, char **argv, char
 				snprintf(errbuf, errlen, "--%s takes no value", name);
 				return -EINVAL;
 			}
-		} else if (!value && ++i < argc) {
+		} else if (!value && ++i < argc && !args_is_option(argv[i])) {
 			value = argv[i];
 		} else if (!value) {
 			snprintf(errbuf, errlen, "--%s needs a value", name);

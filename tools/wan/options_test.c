@@ -79,6 +79,10 @@ static void mistakes_are_named(void **state)
 	assert_int_equal(PARSE(PORTS, "--nothing=1"), -EINVAL);
 	assert_non_null(strstr(err, "'--nothing'"));
 	assert_int_equal(PARSE(PORTS, "--seed"), -EINVAL);
+	assert_int_equal(PARSE("--port-a", "--json"), -EINVAL);
+	assert_string_equal(err, "--port-a needs a value");
+	assert_int_equal(PARSE(PORTS, "--ab-loss", "--json"), -EINVAL);
+	assert_string_equal(err, "--ab-loss needs a value");
 	assert_int_equal(PARSE(PORTS, "--seed", "-1"), -EINVAL);
 	assert_int_equal(PARSE(PORTS, "--seed", "18446744073709551616"), -EINVAL);
 	assert_int_equal(PARSE(PORTS, "--mtu", "9001"), -EINVAL);
