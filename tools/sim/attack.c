@@ -3,6 +3,7 @@
 
 #include "dataplane/transport/bytes.h"
 #include "dataplane/transport/session_pvt.h"
+#include "tools/sim/wire.h"
 #include "tools/sim/world.h"
 
 #include <errno.h>
@@ -177,8 +178,9 @@ static bool may_seal(const struct session *s)
 	return s->up && !s->dead && used < (1 << STRAIT_GENERATION_SHIFT) - NUMBERS_LEFT;
 }
 
-/* Sealed as the session itself does and given to its peer, whose answer is returned. */
-static int say(struct attack *a, struct world *w, int from, struct packet_header *h, size_t len)
+/* Sealed as the session itself does, into out. Its length. */
+static size_t seal(struct attack *a, struct world *w, int from, struct packet_header *h, size_t len,
+	uint8_t *out)
 {
 	struct session *s = w->session[from];
 	struct sent_packet *sent;
@@ -189,11 +191,43 @@ static int say(struct attack *a, struct world *w, int from, struct packet_header
 	memset(sent, 0, sizeof(*sent));
 	sent->time_ns = w->now_ns;
 	sent->kind = SENT_CONTROL;
-	n = session_seal(s, h, a->bytes, a->body, len);
+	n = session_seal(s, h, out, a->body, len);
 	generation_seen(a, from, h->packet_number);
 	a->tries++;
-	w->wake_ns[!from] = w->now_ns;
-	return session_recv(w->session[!from], w->now_ns, a->bytes, n);
+	return n;
+}
+
+/* Without what others on the line lose: the queue and the path. */
+static uint64_t arrival_ns(const struct world *w, int from)
+{
+	struct link *l = &w->link[from];
+	uint64_t rate = l->cfg.rate_bps, queue_ns = 0;
+
+	if (rate)
+		queue_ns =
+			(uint64_t)((double)link_backlog_bytes(l, w->now_ns) * 8e9 / (double)rate);
+	return w->now_ns + queue_ns + l->owd_ns;
+}
+
+/*
+ * Put on the way, to arrive at at_ns, 0: when a packet sent now does. A packet that came at once
+ * would make the path seem shorter, and all others late. right: see wrong_length().
+ */
+static void say(struct attack *a, struct world *w, int from, struct packet_header *h, size_t len,
+	uint64_t at_ns, uint32_t right)
+{
+	uint32_t slot = wire_get(&w->wire);
+	size_t n;
+
+	if (slot == UINT32_MAX) {
+		world_fail(w, "no memory for packets");
+		return;
+	}
+	n = seal(a, w, from, h, len, wire_bytes(&w->wire, slot));
+	w->wire.packets[slot] =
+		(struct world_packet){ .len = (uint32_t)n, .right = right, .planted = true };
+	if (delayq_push(&w->queue[from], at_ns ? at_ns : arrival_ns(w, from), slot) < 0)
+		world_fail(w, "no memory for packets under way");
 }
 
 static bool is_moved(const struct attack *a, enum strait_counter c)
@@ -203,7 +237,7 @@ static bool is_moved(const struct attack *a, enum strait_counter c)
 
 /* A symbol of another length, right before its own: whatever it is, it may not be stored. */
 static void wrong_length(struct attack *a, struct world *w, int from, const uint8_t *packet,
-	size_t len)
+	size_t len, uint64_t at_ns)
 {
 	uint32_t right = (uint32_t)len - STRAIT_OVERHEAD_BYTES, n = right;
 	struct packet_header h;
@@ -218,25 +252,27 @@ static void wrong_length(struct attack *a, struct world *w, int from, const uint
 		n = right - 1;
 	for (uint32_t i = 0; i < n; i++)
 		a->body[i] = (uint8_t)~i;
-	session_stats(w->session[!from], &a->before);
-	say(a, w, from, &h, n);
-	session_stats(w->session[!from], &a->after);
-	/* Ahead of its transfer it waits in scratch like any other. */
-	if (is_moved(a, STRAIT_C_rx_source) || is_moved(a, STRAIT_C_rx_repair) ||
-		is_moved(a, STRAIT_C_rx_decoded_blocks))
-		world_fail(w, "a symbol of %u instead of %u bytes was stored", n, right);
+	say(a, w, from, &h, n, at_ns, right);
 }
 
-static void control(struct attack *a, struct world *w, int from, size_t len)
+void attack_deliver(struct attack *a, struct world *w, int from, const uint8_t *packet, size_t len,
+	uint32_t right)
 {
-	struct packet_header h = { .type = STRAIT_PACKET_CONTROL };
-
-	say(a, w, from, &h, len);
+	session_stats(w->session[!from], &a->before);
+	session_recv(w->session[!from], w->now_ns, packet, len);
+	session_stats(w->session[!from], &a->after);
+	/* Ahead of its transfer it waits in scratch like any other. */
+	if (right > 0 &&
+		(is_moved(a, STRAIT_C_rx_source) || is_moved(a, STRAIT_C_rx_repair) ||
+			is_moved(a, STRAIT_C_rx_decoded_blocks)))
+		world_fail(w, "a symbol of %zu instead of %u bytes was stored",
+			len - STRAIT_OVERHEAD_BYTES, right);
 }
 
 /* A transfer that ended is opened once more. */
 static void open_again(struct attack *a, struct world *w)
 {
+	struct packet_header h = { .type = STRAIT_PACKET_CONTROL };
 	struct frame_writer f;
 
 	frame_writer_init(&f, a->body, w->cfg.symbol_bytes);
@@ -249,14 +285,18 @@ static void open_again(struct attack *a, struct world *w)
 			frame_put_open(&f, &a->open[i]);
 	}
 	if (f.len > 0)
-		control(a, w, WORLD_SOURCE, f.len);
+		say(a, w, WORLD_SOURCE, &h, f.len, 0, 0);
 }
 
-/* All objects of a transfer have their status and the source is about to hear it: twice. */
+/*
+ * All objects of a transfer have their status and the source is about to hear it: twice. It comes
+ * at once, before what is on its way: no report of data is in it.
+ */
 static void tell_twice(struct attack *a, struct world *w, uint32_t i)
 {
 	const struct tx_transfer *tx = w->transfers[i].tx;
 	const struct rx_slot *slot = receiver_find(w->session[WORLD_SINK], tx->id);
+	struct packet_header h = { .type = STRAIT_PACKET_CONTROL };
 	struct frame_writer f;
 
 	if (a->told[i] || !slot || !slot->t || slot->t->log_len != tx->objects ||
@@ -271,13 +311,17 @@ static void tell_twice(struct attack *a, struct world *w, uint32_t i)
 			frame_objects_item(&f, slot->t->log[at].object, slot->t->log[at].status);
 	frame_objects_item(&f, slot->t->log[tx->objects - 1].object,
 		slot->t->log[tx->objects - 1].status);
-	if (frame_list_end(&f) == 2 * (tx->objects - tx->log_next) - 1)
-		control(a, w, WORLD_SINK, f.len);
+	if (frame_list_end(&f) != 2 * (tx->objects - tx->log_next) - 1)
+		return;
+	w->wake_ns[WORLD_SOURCE] = w->now_ns;
+	session_recv(w->session[WORLD_SOURCE], w->now_ns, a->bytes,
+		seal(a, w, WORLD_SINK, &h, f.len, a->bytes));
 }
 
 /* ---- when ----------------------------------------------------------------------------------- */
 
-void attack_sent(struct attack *a, struct world *w, int side, const uint8_t *packet, size_t len)
+void attack_sent(struct attack *a, struct world *w, int side, const uint8_t *packet, size_t len,
+	uint64_t at_ns)
 {
 	if (side == WORLD_SINK)
 		for (uint32_t i = 0; i < w->ntransfers; i++)
@@ -286,7 +330,7 @@ void attack_sent(struct attack *a, struct world *w, int side, const uint8_t *pac
 	if (!prng_chance(&a->rnd, a->share) || !may_seal(w->session[side]))
 		return;
 	if ((packet[STRAIT_OFF_VERSION_TYPE] & 15) != STRAIT_PACKET_CONTROL)
-		wrong_length(a, w, side, packet, len);
+		wrong_length(a, w, side, packet, len, at_ns);
 }
 
 void attack_arrived(struct attack *a, struct world *w, int from, const uint8_t *packet, size_t len,

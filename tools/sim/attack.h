@@ -10,8 +10,9 @@
  *   - one damaged, cut, or of key generations not held: the same, under the name it must have;
  *   - with the session's own keys: a symbol that is not of its slot's length, right before the one
  *     that is; OPEN of a transfer that ended; the receiver's last word about objects, twice.
- * The run itself must then end as if nothing had happened. What is injected passes the link by and
- * is no part of the figures. Also looks whether both directions would seal under one key.
+ * The run itself must then end as if nothing had happened. What is injected takes as long as a
+ * packet does, but no room on the line and no part of the figures.
+ * What is sealed in the peer's name at the sink comes at once. Also looks whether both directions would seal under one key.
  *
  * Reads and writes sessions from the inside, on the thread of the world. Memory: some packets.
  */
@@ -32,8 +33,13 @@ void attack_destroy(struct attack *a);
 /* The world has new sessions. */
 void attack_sessions(struct attack *a, struct world *w);
 
-/* A packet is about to enter the link of `side`. */
-void attack_sent(struct attack *a, struct world *w, int side, const uint8_t *packet, size_t len);
+/* A packet of `side` is on the link and arrives at at_ns, 0: it was lost. */
+void attack_sent(struct attack *a, struct world *w, int side, const uint8_t *packet, size_t len,
+	uint64_t at_ns);
+
+/* A packet that was planted arrives; right: it is a symbol and this is what it would measure. */
+void attack_deliver(struct attack *a, struct world *w, int from, const uint8_t *packet, size_t len,
+	uint32_t right);
 
 /* A packet of `from` arrived and the session answered rc. */
 void attack_arrived(struct attack *a, struct world *w, int from, const uint8_t *packet, size_t len,

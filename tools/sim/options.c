@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/sim/options.h"
 
+#include "control/base/args.h"
 #include "dataplane/transport/scratch.h"
 #include "tools/link/link_options.h"
 #include "tools/sim/flows.h"
@@ -51,6 +52,7 @@ static const char usage_rest[] =
 	"  --credit-objects N   objects a class may have open (1048576)\n"
 	"  --scratch N          symbols that may wait for their manifest or place (2 BDP)\n"
 	"  --control-us N       time a control thread takes to answer an event (20)\n"
+	"  --lan                LAN profile: no rows ahead of losses, what is lost is sent again\n"
 	"  --cold               order before the challenge is answered; seconds then count it too\n"
 	"  --restart-source MS, --restart-sink MS  the edge loses its session at MS; repeatable\n"
 	"  --light              no cipher, object bytes from one block; the same packets and\n"
@@ -61,11 +63,12 @@ static const char usage_rest[] =
 	"  --limit-s N          give up after N s of virtual time (far beyond the ideal)\n"
 	"\n"
 	"Runs:\n"
-	"  --seed S             first seed (1)\n"
+	"  --seed S             first seed, of 64 bits (1)\n"
 	"  --seeds K            seeds S .. S+K-1 (1)\n"
-	"  --profile random     draw link, other traffic, edges and orders from each seed instead\n"
-	"                       (also called mixed)\n"
-	"  --oracle             run a sender that knows every loss in advance, over the same link\n"
+	"  --profile random     draw link, other traffic, edges and orders from each seed instead:\n"
+	"                       goes without their options (also called mixed)\n"
+	"  --oracle             run a sender that knows every loss in advance, over the same link;\n"
+	"                       goes without --csv and --plot\n"
 	"  --with-oracle        run it too, for the fields oracle_*\n"
 	"  --csv FILE           what happened over time in the first seed, bins of 1 or 10 ms\n"
 	"  --plot FILE          the same as a picture (SVG)\n"
@@ -135,7 +138,6 @@ enum option {
 	OPT_LIMIT,
 	OPT_ATTACK,
 	OPT_LIE,
-	OPT_SEED,
 	OPT_SEEDS,
 	OPT_JOBS,
 	OPT_WAIT,
@@ -165,7 +167,6 @@ static const struct {
 	[OPT_LIMIT] = { "limit-s", 0.001, 1e7, false },
 	[OPT_ATTACK] = { "attack", 0, 1, false },
 	[OPT_LIE] = { "lie", 0, 1, false },
-	[OPT_SEED] = { "seed", 0, 0x1p53, true },
 	[OPT_SEEDS] = { "seeds", 1, 1e7, true },
 	[OPT_JOBS] = { "jobs", 0, 256, true },
 	[OPT_WAIT] = { "wait-ms", 0, 1e8, false },
@@ -176,6 +177,7 @@ static const struct {
 
 /* What was given, so that defaults can depend on it. */
 struct seen {
+	const char *drawn; /* an option of what --profile random draws; NULL: none */
 	bool cap, mib, objects;
 	bool fb_cut, fb_step, fb_mtu;
 	uint32_t mtu;
@@ -244,9 +246,6 @@ static int number_apply(struct sim_options *o, struct seen *seen, enum option op
 		break;
 	case OPT_LIE:
 		p->lie = v;
-		break;
-	case OPT_SEED:
-		o->seed = (uint64_t)v;
 		break;
 	case OPT_SEEDS:
 		o->seeds = (uint64_t)v;
@@ -331,6 +330,8 @@ static int flag_parse(struct sim_options *o, const char *name)
 		o->plan.world.ipv6 = true;
 	else if (strcmp(name, "cold") == 0)
 		o->plan.world.cold = true;
+	else if (strcmp(name, "lan") == 0)
+		o->plan.world.lan = true;
 	else if (strcmp(name, "light") == 0)
 		o->light = true;
 	else
@@ -341,7 +342,7 @@ static int flag_parse(struct sim_options *o, const char *name)
 static bool is_valued(const char *name)
 {
 	static const char *const texts[] = { "cross", "class", "flow-class", "profile", "csv",
-		"plot" };
+		"plot", "seed" };
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (strcmp(texts[i], name) == 0)
@@ -350,6 +351,34 @@ static bool is_valued(const char *name)
 		if (strcmp(numbers[i].name, name) == 0)
 			return true;
 	return link_config_is_option(name);
+}
+
+/* Options that say how, not what, is run: all others are drawn by --profile random. */
+static bool is_of_runs(const char *name)
+{
+	static const char *const names[] = { "csv", "plot", "seed", "seeds", "jobs", "profile",
+		"json", "help", "counters", "oracle", "with-oracle", "describe", "light" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* All 64 bits: a double would round it. */
+static int seed_parse(uint64_t *out, const char *value, char *errbuf, size_t errlen)
+{
+	char *end = NULL;
+
+	errno = 0;
+	if (*value >= '0' && *value <= '9')
+		*out = strtoull(value, &end, 10);
+	if (end == NULL || *end || errno) {
+		snprintf(errbuf, errlen, "--seed '%s': expected a whole number in 0..%llu", value,
+			(unsigned long long)UINT64_MAX);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* A list given for the feedback direction replaces the one it would share. */
@@ -397,6 +426,8 @@ static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, i
 			return -EINVAL;
 		}
 		name += 2;
+		if (!is_of_runs(name))
+			seen->drawn = name;
 		if (flag_parse(o, name) == 0)
 			continue;
 		fb = strncmp(name, "fb-", 3) == 0;
@@ -405,7 +436,7 @@ static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, i
 			return -EINVAL;
 		}
 		value = argv[++i];
-		if (!value) {
+		if (!value || args_is_option(value)) {
 			snprintf(errbuf, errlen, "--%s needs a value", name);
 			return -EINVAL;
 		}
@@ -438,6 +469,8 @@ static int parse_pass(struct sim_options *o, struct seen *seen, bool feedback, i
 		} else if (strcmp(name, "plot") == 0) {
 			o->plot = value;
 			rc = 0;
+		} else if (strcmp(name, "seed") == 0) {
+			rc = seed_parse(&o->seed, value, errbuf, errlen);
 		} else {
 			rc = number_parse(o, seen, name, value, errbuf, errlen);
 		}
@@ -470,6 +503,21 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, char *errbuf
 	rc = parse_pass(o, &seen, true, argc, argv, errbuf, errlen);
 	if (rc < 0)
 		return rc;
+	if (o->random && seen.drawn) {
+		snprintf(errbuf, errlen, "--profile random draws that from the seed: --%s",
+			seen.drawn);
+		return -EINVAL;
+	}
+	if (p->oracle && (o->csv || o->plot)) {
+		snprintf(errbuf, errlen,
+			"--oracle has no course to show: --csv and --plot go "
+			"without it");
+		return -EINVAL;
+	}
+	if (o->seed + (o->seeds - 1) < o->seed) {
+		snprintf(errbuf, errlen, "--seed and --seeds go beyond 64 bits");
+		return -EINVAL;
+	}
 	if (p->flow_class == STRAIT_CLASS_COUNT)
 		p->flow_class = p->class_;
 	if (p->flows > 1 && (p->nrestarts || p->world.cold || p->world.attack > 0)) {

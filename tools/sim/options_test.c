@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -114,6 +115,69 @@ static void random_plans_differ_by_seed_only(void **state)
 	assert_memory_not_equal(&a, &b, sizeof(a));
 }
 
+static void what_the_random_profile_draws_is_not_given(void **state)
+{
+	static const char *const drawn[] = { "--loss 0.1", "--fb-loss 0.5", "--fb-cut 1,1",
+		"--cross cubic:1,1", "--mib 1", "--cap-gbps 1", "--class bulk", "--ipv6", "--cold",
+		"--lan", "--attack 0.1", "--flows 2", "--limit-s 1", "--wait-ms 1" };
+	char line[100];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(drawn) / sizeof(drawn[0]); i++) {
+		snprintf(line, sizeof(line), "%s --profile random", drawn[i]);
+		assert_int_equal(parse(line), -EINVAL);
+		assert_non_null(strstr(error, "--profile random draws that"));
+		snprintf(line, sizeof(line), "--profile random %s", drawn[i]);
+		assert_int_equal(parse(line), -EINVAL);
+		assert_int_equal(parse(drawn[i]), 0);
+	}
+	assert_int_equal(parse("--profile random --seed 3 --seeds 2 --jobs 1 --json --counters "
+			       "--light --with-oracle --csv a --plot b"),
+		0);
+	assert_int_equal(parse("--profile random --oracle --describe"), 0);
+}
+
+static void a_value_is_never_an_option(void **state)
+{
+	static const char *const names[] = { "csv", "plot", "loss", "mib", "seed", "class",
+		"profile", "cross", "fb-loss" };
+	char line[100], says[100];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(line, sizeof(line), "--%s --light", names[i]);
+		snprintf(says, sizeof(says), "--%s needs a value", names[i]);
+		assert_int_equal(parse(line), -EINVAL);
+		assert_string_equal(error, says);
+	}
+	assert_int_equal(parse("--csv ./--light --plot -"), 0);
+	assert_string_equal(o.csv, "./--light");
+}
+
+static void a_seed_has_64_bits(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--seed 9007199254740993"), 0);
+	assert_true(o.seed == UINT64_C(9007199254740993));
+	assert_int_equal(parse("--seed 18446744073709551615"), 0);
+	assert_true(o.seed == UINT64_MAX);
+	assert_int_equal(parse("--seed 18446744073709551614 --seeds 2"), 0);
+	assert_int_equal(parse("--seed 18446744073709551615 --seeds 2"), -EINVAL);
+	assert_int_equal(parse("--seed 18446744073709551616"), -EINVAL);
+	assert_int_equal(parse("--seed 1.5"), -EINVAL);
+	assert_int_equal(parse("--seed -1"), -EINVAL);
+	assert_int_equal(parse("--seed 0x10"), -EINVAL);
+}
+
+static void the_oracle_has_no_course_to_show(void **state)
+{
+	(void)state;
+	assert_int_equal(parse("--oracle --csv a"), -EINVAL);
+	assert_non_null(strstr(error, "--csv"));
+	assert_int_equal(parse("--plot a --oracle"), -EINVAL);
+	assert_int_equal(parse("--with-oracle --csv a --plot b"), 0);
+}
+
 static void restarts_are_kept_in_order(void **state)
 {
 	(void)state;
@@ -132,6 +196,10 @@ int main(void)
 		cmocka_unit_test(feedback_is_like_the_data_direction_unless_given),
 		cmocka_unit_test(bad_input_is_named),
 		cmocka_unit_test(random_plans_differ_by_seed_only),
+		cmocka_unit_test(what_the_random_profile_draws_is_not_given),
+		cmocka_unit_test(a_value_is_never_an_option),
+		cmocka_unit_test(a_seed_has_64_bits),
+		cmocka_unit_test(the_oracle_has_no_course_to_show),
 		cmocka_unit_test(restarts_are_kept_in_order),
 	};
 

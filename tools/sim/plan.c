@@ -277,6 +277,8 @@ void plan_print(const struct plan *p, FILE *out)
 	fprintf(out, " --mtu %d --class %s --transfers %u --control-us %g%s",
 		w->symbol_bytes + STRAIT_OVERHEAD_BYTES + (w->ipv6 ? 48 : 28), classes[p->class_],
 		p->transfers, (double)w->control_delay_ns / 1e3, w->cold ? " --cold" : "");
+	if (w->lan)
+		fprintf(out, " --lan");
 	for (uint32_t i = 0; i < p->nrestarts; i++)
 		fprintf(out, " --restart-%s %g",
 			p->restarts[i].side == WORLD_SOURCE ? "source" : "sink",

@@ -43,23 +43,37 @@ static uint64_t largest_object(const struct plan *p)
 	return p->object_bytes_max > p->object_bytes ? p->object_bytes_max : p->object_bytes;
 }
 
-/* Source symbols of both streams of a transfer, as the core cuts them. */
-static uint64_t source_symbols(const struct world *w, const struct world_transfer *t)
+struct size {
+	uint64_t symbols, bytes;
+};
+
+/* Source symbols of both streams of a transfer, as the core cuts them, and their bytes. */
+static void source_size(const struct world *w, const struct world_transfer *t, struct size *out)
 {
 	struct partition part;
 	uint64_t stream = 0;
 	uint64_t manifest = 0;
-	uint64_t n = 0;
 
 	for (uint32_t i = t->first; i < t->first + t->count; i++) {
 		stream += w->objects[i].length;
 		manifest += load_manifest_bytes(&w->objects[i]);
 	}
 	if (partition_init(&part, stream, w->cfg.symbol_bytes) == 0)
-		n += part.symbols;
+		out->symbols += part.symbols;
 	if (partition_init(&part, manifest, w->cfg.symbol_bytes) == 0)
-		n += part.symbols;
-	return n;
+		out->symbols += part.symbols;
+	out->bytes += stream + manifest;
+}
+
+/* Where the path may ask for smaller symbols, their number says nothing: bytes do. */
+static double overhead(const struct world *w, const struct size *source)
+{
+	const struct world_figures *f = &w->f[WORLD_SOURCE];
+
+	if (w->cfg.link[WORLD_SOURCE].nmtus > 0)
+		return ((double)f->symbols_in_bytes - (double)source->bytes) /
+			(double)source->bytes;
+	return ((double)f->symbols_in - (double)source->symbols) / (double)source->symbols;
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -94,11 +108,12 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 	uint64_t rtt_ns = w->cfg.link[WORLD_SOURCE].rtt_ns;
 	uint64_t rate = plan_rate_bps(p);
 	uint64_t end_ns = w->verified_ns ? w->verified_ns : w->now_ns;
-	uint64_t symbols = 0;
+	uint64_t spurious = world_counter(w, WORLD_SOURCE, STRAIT_C_tx_spurious);
+	struct size source = { 0 };
 	struct phases_beside beside;
 
 	for (uint32_t i = 0; i < w->ntransfers; i++)
-		symbols += source_symbols(w, &w->transfers[i]);
+		source_size(w, &w->transfers[i], &source);
 	v[SIM_loss] = share(f->symbols_lost, f->symbols_line);
 	v[SIM_queue_loss] = share(f->symbols_queue, f->symbols);
 	v[SIM_seconds] = (double)(end_ns - w->t0_ns) / 1e9;
@@ -111,11 +126,12 @@ static void measure(struct world *w, const struct plan *p, struct sim_result *ou
 	if (rtt_ns)
 		v[SIM_extra_rtt] = (v[SIM_seconds] - v[SIM_ideal_seconds]) * 1e9 / (double)rtt_ns;
 	/* With objects that are not sent there is nothing to compare with. */
-	if (symbols && p->nrestarts == 0 && !(p->gone > 0) && !(p->refused > 0))
-		v[SIM_overhead] = ((double)f->symbols_in - (double)symbols) / (double)symbols;
+	if (source.symbols && p->nrestarts == 0 && !(p->gone > 0) && !(p->refused > 0))
+		v[SIM_overhead] = overhead(w, &source);
 	v[SIM_repair_rounds] = (double)world_counter(w, WORLD_SOURCE, STRAIT_C_tx_repair_rounds);
+	/* What the source heard of, or what it did not hear of. */
 	v[SIM_spurious_repair] =
-		share(world_counter(w, WORLD_SOURCE, STRAIT_C_tx_spurious), f->symbols);
+		share(spurious > w->spurious.count ? spurious : w->spurious.count, f->symbols);
 	v[SIM_feedback_ratio] = share(w->f[WORLD_SINK].line_bytes, f->line_bytes);
 	v[SIM_recovery_rtt] = phases_recovery_rtt(w);
 	v[SIM_queue_delay_ms_p50] = (double)histogram_quantile(&w->queueing, 0.5) / 1e6;

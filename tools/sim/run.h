@@ -19,12 +19,12 @@
 	X(efficiency, 5, "ideal_seconds / seconds")                                                \
 	X(overhead, 6,                                                                             \
 		"(symbols that arrived - source symbols) / source symbols; "                       \
-		"copies made by the link do not count")                                            \
+		"copies made by the link do not count; with --path-mtu of their bytes")            \
 	X(extra_rtt, 4, "(seconds - ideal_seconds) / RTT")                                         \
 	X(repair_rounds, 0, "source blocks that needed repair after their planned symbols")        \
 	X(spurious_repair, 6,                                                                      \
-		"packets declared lost that arrived after all, share of symbols "                  \
-		"sent")                                                                            \
+		"packets declared lost that arrived after all, whether the source learned it "     \
+		"or not, share of symbols sent")                                                   \
 	X(feedback_ratio, 6, "line bytes of the feedback direction / of the data direction")       \
 	X(recovery_rtt, 3,                                                                         \
 		"after --cut: RTTs from its end until goodput over one RTT is >= 95 % of that "    \

@@ -105,8 +105,16 @@ static void arrive(struct world *w, enum world_side from, uint32_t packet)
 	struct trace_bin *bin = trace_at(&w->trace, w->now_ns);
 	int rc;
 
+	if (p->planted) {
+		attack_deliver(w->attack, w, from, bytes, p->len, p->right);
+		wire_put(&w->wire, packet);
+		return;
+	}
+	if (from == WORLD_SOURCE && !p->corrupt && is_symbol(bytes))
+		spurious_arrived(&w->spurious, w->session[from], bytes);
 	if (!p->copy && !p->corrupt && is_symbol(bytes)) {
 		w->f[from].symbols_in++;
+		w->f[from].symbols_in_bytes += p->len - STRAIT_OVERHEAD_BYTES;
 		if ((bytes[STRAIT_OFF_VERSION_TYPE] & 15) == STRAIT_PACKET_DATA) {
 			w->f[from].data_in_bytes += p->len - STRAIT_OVERHEAD_BYTES;
 			if (from == WORLD_SOURCE && bin)
@@ -116,6 +124,8 @@ static void arrive(struct world *w, enum world_side from, uint32_t packet)
 	if (w->hooks.on_arrive)
 		w->hooks.on_arrive(w, from, bytes, p->len, w->hooks.user);
 	rc = session_recv(w->session[!from], w->now_ns, bytes, p->len);
+	if (from == WORLD_SINK)
+		spurious_look(&w->spurious, w->session[WORLD_SOURCE]);
 	if (w->attack)
 		attack_arrived(w->attack, w, from, bytes, p->len, rc);
 	wire_put(&w->wire, packet);
@@ -158,8 +168,8 @@ static void transmit(struct world *w, enum world_side side, uint32_t packet, siz
 	f->symbols += symbol;
 	if (audit_packet(&w->audit[side], w->now_ns, bytes, len) < 0)
 		world_fail(w, "a packet of %zu bytes could not be audited", len);
-	if (w->attack)
-		attack_sent(w->attack, w, side, bytes, len);
+	if (side == WORLD_SOURCE && symbol)
+		spurious_sent(&w->spurious, w->session[side], bytes);
 	if (w->hooks.on_send &&
 		w->hooks.on_send(w, side, bytes, len, w->hooks.user) == WORLD_LOSE) {
 		f->symbols_line += symbol;
@@ -169,6 +179,8 @@ static void transmit(struct world *w, enum world_side side, uint32_t packet, siz
 	}
 	backlog = w->trace.bin_ns ? link_backlog_bytes(&w->link[side], w->now_ns) : 0;
 	link_send(&w->link[side], w->now_ns, (uint32_t)len + frame_header_bytes(w), &v);
+	if (w->attack)
+		attack_sent(w->attack, w, side, bytes, len, v.n ? v.a[0].at_ns : 0);
 	if (side == WORLD_SOURCE)
 		trace_sent(w, len, backlog, &v);
 	f->symbols_queue += symbol && v.depart_ns == 0;
@@ -233,6 +245,7 @@ static void pump(struct world *w, enum world_side side)
 		next = session_next(s, w->now_ns);
 	}
 	w->wake_ns[side] = next;
+	spurious_look(&w->spurious, w->session[WORLD_SOURCE]);
 	control_poll(w, side);
 }
 
@@ -483,7 +496,7 @@ static int sessions_create(struct world *w)
 	}
 	if (w->attack)
 		attack_sessions(w->attack, w);
-	return 0;
+	return spurious_start(&w->spurious, w->session[WORLD_SOURCE]);
 }
 
 /* Take the figures of a session that goes. */
@@ -742,6 +755,7 @@ void world_destroy(struct world *w)
 	}
 	free(w->objects);
 	attack_destroy(w->attack);
+	spurious_fini(&w->spurious);
 	trace_fini(&w->trace);
 	cross_fini(&w->cross);
 	wire_fini(&w->wire);

@@ -26,6 +26,7 @@
 #include "tools/sim/audit.h"
 #include "tools/sim/cross.h"
 #include "tools/sim/histogram.h"
+#include "tools/sim/spurious.h"
 #include "tools/sim/trace.h"
 
 #include <stdbool.h>
@@ -108,14 +109,15 @@ struct world_rx {
 };
 
 struct world_figures {
-	uint64_t packets;       /* entered the wire */
-	uint64_t line_bytes;    /* datagram + 66 each */
-	uint64_t symbols;       /* data and manifest packets sent */
-	uint64_t symbols_line;  /* ... that left the queue */
-	uint64_t symbols_lost;  /* ... lost or corrupted after it */
-	uint64_t symbols_queue; /* ... dropped by the queue */
-	uint64_t symbols_in;    /* arrived intact, the link's own copies not counted */
-	uint64_t data_in_bytes; /* payload of data packets that arrived likewise */
+	uint64_t packets;          /* entered the wire */
+	uint64_t line_bytes;       /* datagram + 66 each */
+	uint64_t symbols;          /* data and manifest packets sent */
+	uint64_t symbols_line;     /* ... that left the queue */
+	uint64_t symbols_lost;     /* ... lost or corrupted after it */
+	uint64_t symbols_queue;    /* ... dropped by the queue */
+	uint64_t symbols_in;       /* arrived intact, the link's own copies not counted */
+	uint64_t symbols_in_bytes; /* payload of these */
+	uint64_t data_in_bytes;    /* ... of data packets alone */
 };
 
 /* symbols_line and symbols_lost at some past times, a ring; the newest reach back a round trip. */
@@ -141,8 +143,8 @@ struct world_hooks {
 struct world_wire {
 	uint8_t **chunks;
 	struct world_packet {
-		uint32_t len;
-		bool copy, corrupt;
+		uint32_t len, right; /* planted: length of the symbol before which it comes */
+		bool copy, corrupt, planted; /* by attack.h */
 	} * packets;
 	uint32_t *unused;
 	uint32_t nunused, npackets;
@@ -193,6 +195,7 @@ struct world {
 	struct world_mark verified; /* what had left when the last object's last symbol did */
 	struct cross cross;
 	struct trace trace;
+	struct spurious spurious;
 	struct histogram queueing; /* ns in the bottleneck queue, of the source's packets */
 	uint64_t nonce_repeats;    /* of sessions gone */
 	uint64_t past[WORLD_SIDES][STRAIT_COUNTER_COUNT];
