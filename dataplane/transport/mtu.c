@@ -63,9 +63,9 @@ void mtu_init(struct mtu *m, uint16_t most, uint16_t ip_bytes)
 static void confirm_begin(struct mtu *m, uint16_t bytes, uint64_t now_ns)
 {
 	m->confirming = true;
-	m->by_data = false;
+	m->by_data = m->doubted = false;
 	m->confirm_bytes = bytes;
-	m->misses = 0;
+	m->misses = m->told = 0;
 	m->hits = 0;
 	m->open = -1;
 	m->sent_rounds = 0;
@@ -106,7 +106,7 @@ static void search_begin(struct mtu *m, bool from_top)
 	m->state = MTU_SEARCHING;
 	m->low = m->current;
 	m->from_top = from_top;
-	m->tries = 0;
+	m->tries = m->unheard = 0;
 	m->probe_bytes = 0;
 	m->raise_ns = UINT64_MAX;
 }
@@ -177,7 +177,9 @@ static void rounds_judge(struct mtu *m, const struct mtu_times *t)
 			continue;
 		if (round_is_framed(r) && t->now >= r->judge_ns) {
 			r->used = false;
-			if (++m->misses >= MTU_MISSES)
+			m->misses += m->misses < MTU_MISSES;
+			m->told += r->with_ladder && m->told < MTU_TOLD;
+			if (m->misses >= MTU_MISSES && m->told >= MTU_TOLD)
 				confirm_failed(m);
 		} else if (!round_is_framed(r) && t->now >= r->last_ns + 2 * t->rto) {
 			r->used = false;
@@ -196,6 +198,11 @@ static uint64_t round_interval(const struct mtu *m, const struct mtu_times *t)
 	return ns < ROUND_MAX_NS ? ns : ROUND_MAX_NS;
 }
 
+static uint64_t probe_gap(const struct mtu_times *t)
+{
+	return max_u64(GAP_PACKETS * t->packet, max_u64(t->rtt / GAP_SHARE, GAP_MIN_NS));
+}
+
 static uint16_t round_probe(struct mtu *m, const struct mtu_times *t)
 {
 	if (m->open < 0) {
@@ -210,38 +217,69 @@ static uint16_t round_probe(struct mtu *m, const struct mtu_times *t)
 		memset(&m->rounds[m->open], 0, sizeof(m->rounds[0]));
 		memset(m->rounds[m->open].pn, 0xff, sizeof(m->rounds[0].pn));
 		m->rounds[m->open].used = true;
-		m->rounds[m->open].with_ladder = m->misses > 0;
+		m->rounds[m->open].with_ladder = m->doubted;
 		m->round_ns = t->now + round_interval(m, t);
 		if (m->sent_rounds < UINT16_MAX)
 			m->sent_rounds++;
 	}
 	if (t->now < m->gap_ns)
 		return 0;
-	m->gap_ns =
-		t->now + max_u64(GAP_PACKETS * t->packet, max_u64(t->rtt / GAP_SHARE, GAP_MIN_NS));
+	m->gap_ns = t->now + probe_gap(t);
 	return round_bytes(m, m->rounds[m->open].next);
+}
+
+/* How long a try may take; longer and longer while nothing at all arrives. */
+static uint64_t probe_wait(const struct mtu *m, const struct mtu_times *t)
+{
+	uint64_t ns = t->rto + t->rtt / 2;
+
+	for (uint8_t i = 0; i < m->unheard && ns < ROUND_MAX_NS; i++)
+		ns *= 2;
+	return ns;
+}
+
+static void probe_begin(struct mtu *m, uint16_t bytes)
+{
+	m->probe_bytes = bytes;
+	m->probe_pn = m->small_pn = UINT64_MAX;
+	m->overtaken = m->small_acked = false;
+}
+
+/* The time of a try is over. */
+static void probe_failed(struct mtu *m)
+{
+	uint16_t bytes = m->probe_bytes;
+
+	if (!m->overtaken) {
+		m->unheard += m->unheard < UINT8_MAX;
+	} else if (++m->tries < MTU_TRIES) {
+		m->unheard = 0;
+	} else {
+		m->high = bytes;
+		m->from_top = false;
+		m->tries = m->unheard = 0;
+		bytes = 0;
+	}
+	probe_begin(m, bytes);
 }
 
 static uint16_t search_probe(struct mtu *m, const struct mtu_times *t)
 {
-	if (m->probe_bytes != 0) {
-		if (t->now < m->probe_ns + t->rto + t->rtt / 2)
+	if (m->probe_bytes != 0 && m->probe_pn != UINT64_MAX) {
+		if (m->small_pn == UINT64_MAX)
+			return t->now < m->gap_ns ? 0 : MTU_SENTINEL_BYTES;
+		if (t->now < m->probe_ns + probe_wait(m, t))
 			return 0;
-		if (m->tries >= MTU_TRIES) {
-			m->high = m->probe_bytes;
-			m->from_top = false;
-			m->tries = 0;
-			m->probe_bytes = 0;
-		}
+		probe_failed(m);
 	}
 	if (m->probe_bytes == 0) {
 		if (!m->from_top && m->high - m->low <= MTU_STEP) {
 			search_end(m, t->now);
 			return 0;
 		}
-		m->probe_bytes =
-			m->from_top ? m->most : (uint16_t)(m->low + (m->high - m->low) / 2);
+		probe_begin(m, m->from_top ? m->most : (uint16_t)(m->low + (m->high - m->low) / 2));
 	}
+	m->gap_ns = t->now + probe_gap(t);
 	return m->probe_bytes;
 }
 
@@ -271,9 +309,12 @@ void mtu_probe_sent(struct mtu *m, uint64_t pn, uint64_t now_ns)
 	struct mtu_round *r;
 
 	if (!m->confirming) {
+		if (m->probe_pn != UINT64_MAX) {
+			m->small_pn = pn;
+			return;
+		}
 		m->probe_pn = pn;
 		m->probe_ns = now_ns;
-		m->tries++;
 		return;
 	}
 	r = &m->rounds[m->open];
@@ -306,26 +347,38 @@ uint64_t mtu_next_ns(const struct mtu *m, const struct mtu_times *t)
 		}
 		return room && m->open < 0 && m->round_ns < at ? m->round_ns : at;
 	}
-	if (m->state == MTU_SEARCHING)
-		return m->probe_bytes != 0 && m->probe_ns + t->rto + t->rtt / 2 < at
-			? m->probe_ns + t->rto + t->rtt / 2
-			: m->probe_bytes != 0 ? at
-					      : t->now;
+	if (m->state == MTU_SEARCHING) {
+		uint64_t due = t->now;
+
+		if (m->probe_bytes != 0 && m->probe_pn != UINT64_MAX)
+			due = m->small_pn == UINT64_MAX ? m->gap_ns
+							: m->probe_ns + probe_wait(m, t);
+		return due < at ? due : at;
+	}
 	return m->current < m->most && m->raise_ns < at ? m->raise_ns : at;
+}
+
+/* A report while searching upward. */
+static void search_acked(struct mtu *m, uint64_t low, uint64_t high)
+{
+	if (m->state != MTU_SEARCHING || m->probe_bytes == 0 || m->probe_pn == UINT64_MAX)
+		return;
+	m->overtaken = m->overtaken || high > m->probe_pn;
+	m->small_acked = m->small_acked || (m->small_pn >= low && m->small_pn <= high);
+	if (m->probe_pn < low || m->probe_pn > high)
+		return;
+	m->low = m->probe_bytes;
+	m->probe_bytes = 0;
+	m->tries = m->unheard = 0;
+	if (m->from_top)
+		m->high = m->low; /* all that was wished for */
+	m->from_top = false;
 }
 
 void mtu_acked(struct mtu *m, uint64_t low, uint64_t high, const struct mtu_times *t)
 {
 	if (!m->confirming) {
-		if (m->state != MTU_SEARCHING || m->probe_bytes == 0 || m->tries == 0 ||
-			m->probe_pn < low || m->probe_pn > high)
-			return;
-		m->low = m->probe_bytes;
-		m->probe_bytes = 0;
-		m->tries = 0;
-		if (m->from_top)
-			m->high = m->low; /* all that was wished for */
-		m->from_top = false;
+		search_acked(m, low, high);
 		return;
 	}
 	for (int i = 0; i < MTU_ROUNDS; i++) {
@@ -344,8 +397,10 @@ void mtu_acked(struct mtu *m, uint64_t low, uint64_t high, const struct mtu_time
 				m->hits |= UINT32_C(1) << (p - 2);
 		}
 		/* The large one may be late, or in the next packet of the same report. */
-		if (!framed && round_is_framed(r))
+		if (!framed && round_is_framed(r)) {
 			r->judge_ns = t->now + max_u64(t->rtt / 2, 2 * NS_PER_MS);
+			m->doubted = true;
+		}
 	}
 }
 
@@ -353,9 +408,12 @@ uint64_t mtu_missing(const struct mtu *m, uint64_t low, uint64_t high)
 {
 	uint64_t n = 0;
 
-	if (!m->confirming)
-		return m->state == MTU_SEARCHING && m->probe_bytes != 0 && m->tries > 0 &&
-			m->probe_pn >= low && m->probe_pn <= high;
+	if (!m->confirming) {
+		if (m->state != MTU_SEARCHING || m->probe_bytes == 0)
+			return 0;
+		return (m->probe_pn >= low && m->probe_pn <= high) +
+			(!m->small_acked && m->small_pn >= low && m->small_pn <= high);
+	}
 	for (int i = 0; i < MTU_ROUNDS; i++)
 		for (uint8_t p = 0; m->rounds[i].used && p < MTU_ROUND_PROBES; p++)
 			n += m->rounds[i].pn[p] >= low && m->rounds[i].pn[p] <= high &&

@@ -26,9 +26,13 @@
  * arrived, before and after, says anything, so that a burst of losses or a blackout does not count;
  * the size is given up when eight such rounds in a row lack the large one and no data packet of
  * that size arrived meanwhile. With independent loss of 5 % this happens by chance once in 2e10
- * times. From the first such round on, a ladder of sizes of common links goes along, so that the
- * end of the eight rounds also tells what does pass. Rounds are sent when the session starts and
- * when data of a size stays unacknowledged for a probe time-out.
+ * times. Once the small ones of a round have arrived without it, a ladder of sizes of common links
+ * goes along, and no verdict is given before two rounds with a ladder were judged: many rounds
+ * are under way before the first answer, and they do not tell what does pass. Rounds are sent
+ * when the session starts and when data of a size stays unacknowledged for a probe time-out.
+ *
+ * A search upward is no more fooled: a small probe follows the large one, and a try counts only
+ * when something that was sent after the large one has arrived.
  */
 
 enum {
@@ -38,6 +42,7 @@ enum {
 	MTU_ROUNDS = 8, /* in flight */
 	MTU_MISSES = 8, /* rounds that prove a black hole */
 	MTU_HOLD = 2,   /* ... that are reason enough to hold data back */
+	MTU_TOLD = 2,   /* ... that had a ladder */
 	MTU_TRIES = 3,  /* MAX_PROBES of RFC 8899, while searching upward */
 	MTU_STEP = 8,   /* the search ends this close */
 };
@@ -74,18 +79,21 @@ struct mtu {
 
 	bool confirming, by_data;
 	uint16_t confirm_bytes;
-	uint8_t misses;
+	bool doubted; /* a round's small probes arrived, and not the large one */
+	uint8_t misses, told;
 	uint32_t hits; /* bit a ladder entry */
 	struct mtu_round rounds[MTU_ROUNDS];
 	int8_t open; /* round being sent, -1: none */
 	uint16_t sent_rounds;
 	uint64_t round_ns, gap_ns; /* the next round, the next probe of the open one, not before */
 
-	uint16_t low, high; /* search: low passes, high does not */
-	bool from_top;      /* the first probe of a search is the size wished for */
-	uint8_t tries;
-	uint16_t probe_bytes; /* 0: none under way */
-	uint64_t probe_pn, probe_ns, raise_ns;
+	uint16_t low, high;     /* search: low passes, high does not */
+	bool from_top;          /* the first probe of a search is the size wished for */
+	uint8_t tries, unheard; /* of these no later packet arrived, either */
+	uint16_t probe_bytes;   /* 0: none under way */
+	bool overtaken, small_acked;
+	uint64_t probe_pn, probe_ns; /* UINT64_MAX: not sent */
+	uint64_t small_pn, raise_ns;
 };
 
 /* What the session knows of the path's time, ns. */

@@ -15,11 +15,12 @@
 
 enum { RTT_MS = 50, WAY_MAX = 4096 };
 
-/* A path of 50 ms with one packet number for each packet, and data of `data` bytes each ms. */
+/* A path of 50 ms, if nothing else is said, with one packet number for each packet, and data of `data` bytes each ms. */
 struct path {
 	struct mtu m;
 	struct prng rnd;
 	uint64_t now, pn, probes, lows;
+	uint32_t rtt_ms;
 	uint32_t carries;
 	uint16_t data; /* 0: none */
 	double loss;   /* independent */
@@ -38,9 +39,9 @@ struct path {
 static struct mtu_times times(const struct path *p)
 {
 	return (struct mtu_times){ .now = p->now,
-		.rtt = RTT_MS * MS,
-		.rto = 90 * MS,
-		.pto = 75 * MS };
+		.rtt = p->rtt_ms * MS,
+		.rto = (p->rtt_ms * 3 / 2 + 15) * MS,
+		.pto = (p->rtt_ms + 25) * MS };
 }
 
 static bool is_lost(struct path *p, uint16_t bytes)
@@ -56,7 +57,7 @@ static void send(struct path *p, uint16_t bytes, bool probe)
 		uint32_t i = (p->head + p->len++) % WAY_MAX;
 
 		assert_true(p->len <= WAY_MAX);
-		p->way[i].at = p->now + RTT_MS * MS;
+		p->way[i].at = p->now + p->rtt_ms * MS;
 		p->way[i].pn = p->pn;
 		p->way[i].sent = p->now;
 		p->way[i].bytes = bytes;
@@ -109,6 +110,7 @@ static void open_path(struct path *p, uint16_t most, uint32_t carries, uint16_t 
 {
 	memset(p, 0, sizeof(*p));
 	prng_init(&p->rnd, seed, 0);
+	p->rtt_ms = RTT_MS;
 	p->now = S;
 	p->carries = carries;
 	p->data = data;
@@ -252,6 +254,56 @@ static void a_blackout_does_not_lower_the_size(void **state)
 	}
 }
 
+/* More rounds are under way than the verdict takes before the first of them is answered. */
+static void what_passes_is_found_at_any_round_trip_time_and_after_a_cut(void **state)
+{
+	static const uint16_t rtts_ms[] = { 1, 3, 10, 20, 25, 30, 35, 40, 60, 100, 200, 600 };
+	static const uint16_t sizes[] = { 4284, 1432, 1212, 1200 };
+	static struct path p;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rtts_ms) / sizeof(rtts_ms[0]); i++) {
+		for (uint64_t seed = 1; seed <= 400; seed++) {
+			uint32_t cut_ms = seed % 2 == 0 ? 0 : (uint32_t)seed * 5;
+
+			open_path(&p, 8932, 8932, 8932, seed);
+			p.rtt_ms = rtts_ms[i];
+			p.loss = 0.01;
+			run(&p, 2 * S + seed * MS);
+			p.cut = true;
+			run(&p, cut_ms * MS);
+			p.cut = false;
+			p.carries = sizes[seed / 2 % 4];
+			run(&p, (cut_ms + 250 + rtts_ms[i] * 10) * MS);
+			run(&p, (500 + rtts_ms[i] * 25u) * MS); /* searched to the end */
+			if (p.m.current > p.carries || p.m.current < p.carries - MTU_STEP ||
+				p.lows != 1)
+				fail_msg("%u ms, seed %llu: %u of %u, lowered %llu times",
+					rtts_ms[i], (unsigned long long)seed, p.m.current,
+					p.carries, (unsigned long long)p.lows);
+		}
+	}
+}
+
+static void a_cut_does_not_end_a_search_below_what_passes(void **state)
+{
+	static struct path p;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		/* Idle, so that nothing but probes tells a cut from a size that does not pass. */
+		open_path(&p, 8932, 8000, 0, seed);
+		run(&p, (300 + seed * 5) * MS);
+		assert_int_equal(p.m.state, MTU_SEARCHING);
+		p.cut = true;
+		run(&p, 3 * S);
+		p.cut = false;
+		run(&p, 12 * S);
+		assert_int_equal(p.m.state, MTU_SEARCH_COMPLETE);
+		assert_in_range(p.m.current, 8000 - MTU_STEP, 8000);
+	}
+}
+
 static void loss_beside_a_black_hole_only_delays_the_verdict(void **state)
 {
 	static struct path p;
@@ -314,6 +366,8 @@ int main(void)
 		cmocka_unit_test(random_and_burst_loss_never_lower_the_size),
 		cmocka_unit_test(a_fifth_lost_does_not_lower_an_idle_session),
 		cmocka_unit_test(a_blackout_does_not_lower_the_size),
+		cmocka_unit_test(what_passes_is_found_at_any_round_trip_time_and_after_a_cut),
+		cmocka_unit_test(a_cut_does_not_end_a_search_below_what_passes),
 		cmocka_unit_test(loss_beside_a_black_hole_only_delays_the_verdict),
 		cmocka_unit_test(unacknowledged_probes_are_told_from_lost_data),
 		cmocka_unit_test(acknowledgments_of_what_was_never_sent_change_nothing),
