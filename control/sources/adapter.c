@@ -20,6 +20,7 @@ enum {
 	TICK_MS = 100,
 	AGAIN_MS = 5,       /* while another source lists */
 	BODY_MAX = 4 << 20, /* of status and segments */
+	LIST_TIMEOUTS = 60, /* a listing takes no longer than so many timeouts */
 	URL_MAX = 512,
 };
 
@@ -37,7 +38,7 @@ struct source_adapter {
 	struct stream *stream;
 	struct event *tick, *again;
 	uint64_t rejected;
-	bool asking;
+	bool asking, asking_segments;
 	struct body status, segments;
 	/* the listing going on */
 	uint64_t list_began_ns;
@@ -159,6 +160,7 @@ static void segments_done(int status, const char *text, void *ctx)
 	uint64_t hash = 1;
 	size_t i;
 
+	a->asking_segments = false;
 	(void)text;
 	json_array_foreach(list, i, one) {
 		const char *id = json_string_value(json_object_get(one, "segment_id"));
@@ -210,10 +212,11 @@ static const struct http_handler on_status = { status_data, status_done };
 static const struct http_handler on_segments = { segments_data, segments_done };
 static const struct http_handler on_list = { list_data, list_done };
 
-static bool ask(struct source_adapter *a, const char *path, const struct http_handler *h)
+static bool ask(struct source_adapter *a, const char *path, long total_ms,
+	const struct http_handler *h)
 {
 	snprintf(a->url, sizeof(a->url), "%s%s", a->cfg.admin, path);
-	return http_get(a->http, a->url, a->cfg.timeout_ms, h, a) != NULL;
+	return http_get(a->http, a->url, a->cfg.timeout_ms, total_ms, h, a) != NULL;
 }
 
 static void list_begin(struct source_adapter *a, uint64_t now)
@@ -224,7 +227,7 @@ static void list_begin(struct source_adapter *a, uint64_t now)
 	a->list_began_ns = now;
 	a->line_len = 0;
 	a->line_skip = false;
-	a->listing = ask(a, "/get_all_keys", &on_list);
+	a->listing = ask(a, "/get_all_keys", a->cfg.timeout_ms * LIST_TIMEOUTS, &on_list);
 	if (!a->listing) {
 		(void)a->handler->on_list_end(false, a->ctx);
 		source_listing_end(&a->s, false, now, now);
@@ -239,8 +242,10 @@ static void act(struct source_adapter *a)
 	if (action == SOURCE_STATUS) {
 		source_status_begin(&a->s, now);
 		if (!a->asking)
-			a->asking = ask(a, "/kv_events/status", &on_status);
-		(void)ask(a, "/get_segments_detail", &on_segments);
+			a->asking = ask(a, "/kv_events/status", a->cfg.timeout_ms, &on_status);
+		if (!a->asking_segments)
+			a->asking_segments =
+				ask(a, "/get_segments_detail", a->cfg.timeout_ms, &on_segments);
 	} else if (action == SOURCE_LIST) {
 		list_begin(a, now);
 	}

@@ -23,7 +23,7 @@
 
 /* A publisher and its admin port in this process, over loopback. */
 
-enum { KEYS = 16, WAIT_S = 20 };
+enum { KEYS = 16, WAIT_S = 20, TIMEOUT_MS = 5000, SHORT_MS = 400, DRIPS = 64 };
 
 #define MS UINT64_C(1000000)
 
@@ -41,6 +41,14 @@ struct fixture {
 	bool view[KEYS], listed[KEYS], touched[KEYS];
 	int lists, fail_lists, segments;
 	bool listing;
+	/* answers that come a byte at a time and never end */
+	bool drips;
+	struct drip {
+		struct evhttp_request *req; /* NULL: free */
+		struct evhttp_connection *c;
+	} dripping[DRIPS];
+	int open, open_most;
+	struct event *drip;
 };
 
 static int number(const char *key, size_t len)
@@ -108,13 +116,58 @@ static int on_list_end(bool ok, void *ctx)
 static const struct source_adapter_handler handler = { on_event, on_clear, on_list_begin, on_listed,
 	on_list_end };
 
+static void dripped_cb(struct evhttp_connection *c, void *arg)
+{
+	struct fixture *f = arg;
+
+	for (int i = 0; i < DRIPS; i++) {
+		if (f->dripping[i].req == NULL || f->dripping[i].c != c)
+			continue;
+		f->dripping[i].req = NULL;
+		f->open--;
+	}
+}
+
+static void drip_begin(struct fixture *f, struct evhttp_request *req)
+{
+	int i = 0;
+
+	while (f->dripping[i].req != NULL)
+		assert_true(++i < DRIPS);
+	f->dripping[i] = (struct drip){ req, evhttp_request_get_connection(req) };
+	f->open_most = ++f->open > f->open_most ? f->open : f->open_most;
+	evhttp_connection_set_closecb(f->dripping[i].c, dripped_cb, f);
+	evhttp_send_reply_start(req, 200, "");
+}
+
+static void drip_cb(evutil_socket_t fd, short what, void *arg)
+{
+	struct fixture *f = arg;
+	struct evbuffer *one = evbuffer_new();
+
+	(void)fd;
+	(void)what;
+	for (int i = 0; i < DRIPS; i++) {
+		if (f->dripping[i].req == NULL)
+			continue;
+		evbuffer_add(one, " ", 1);
+		evhttp_send_reply_chunk(f->dripping[i].req, one);
+	}
+	evbuffer_free(one);
+}
+
 static void admin_cb(struct evhttp_request *req, void *arg)
 {
-	struct evbuffer *out = evbuffer_new();
+	struct evbuffer *out;
 	const char *path = evhttp_request_get_uri(req);
 	struct fixture *f = arg;
 	int status = 200;
 
+	if (f->drips) {
+		drip_begin(f, req);
+		return;
+	}
+	out = evbuffer_new();
 	if (strcmp(path, "/kv_events/status") == 0) {
 		evbuffer_add_printf(out,
 			"{\"enabled\":%s,\"published_batches\":%llu,\"dropped_events\":0}",
@@ -166,14 +219,15 @@ static void pub_open(struct fixture *f, const char *endpoint)
 	assert_int_equal(zmq_getsockopt(f->pub, ZMQ_LAST_ENDPOINT, f->events, &len), 0);
 }
 
-static int setup(void **state)
+static int setup_with(void **state, long timeout_ms)
 {
+	struct timeval often = { 0, 50000 };
 	struct fixture *f = calloc(1, sizeof(*f));
 	struct evhttp_bound_socket *bound;
 	struct sockaddr_in at;
 	socklen_t len = sizeof(at);
 	struct source_adapter_config cfg = { .name = "test",
-		.timeout_ms = 5000,
+		.timeout_ms = timeout_ms,
 		.machine = { .period_ns = 600000 * MS,
 			.poll_ns = 200 * MS,
 			.status_ns = 200 * MS,
@@ -183,6 +237,8 @@ static int setup(void **state)
 
 	log_set_level(LOG_LEVEL_ERROR);
 	f->base = event_base_new();
+	f->drip = event_new(f->base, -1, EV_PERSIST, drip_cb, f);
+	event_add(f->drip, &often);
 	f->admin = evhttp_new(f->base);
 	evhttp_set_gencb(f->admin, admin_cb, f);
 	bound = evhttp_bind_socket_with_handle(f->admin, "127.0.0.1", 0);
@@ -203,10 +259,21 @@ static int setup(void **state)
 	return 0;
 }
 
+static int setup(void **state)
+{
+	return setup_with(state, TIMEOUT_MS);
+}
+
+static int setup_impatient(void **state)
+{
+	return setup_with(state, SHORT_MS);
+}
+
 static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
+	event_free(f->drip);
 	http_destroy(f->http);
 	source_adapter_destroy(f->a);
 	stream_hub_destroy(f->hub);
@@ -329,6 +396,26 @@ static void garbage_is_counted_and_made_good(void **state)
 	assert_int_equal(machine(f)->resyncs[SOURCE_OVERFLOW], 1);
 }
 
+static void answers_that_never_end_hold_neither_requests_nor_the_source(void **state)
+{
+	struct timespec now, end;
+	struct fixture *f = *state;
+
+	assert_true(settles(f, SOURCE_LIVE));
+	f->drips = true;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += 3;
+	do {
+		event_base_loop(f->base, EVLOOP_ONCE);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec < end.tv_sec);
+	assert_in_range(f->open_most, 1, 2); /* status and segments */
+	f->drips = false;
+	f->truth[5] = true; /* its event was lost, which the status alone can tell */
+	f->seq++;
+	assert_true(settles(f, SOURCE_LIVE));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -339,6 +426,9 @@ int main(void)
 		TEST(vanished_segment_failed_listing_and_silence_are_made_good),
 		TEST(publisher_that_is_off_is_polled),
 		TEST(garbage_is_counted_and_made_good),
+		cmocka_unit_test_setup_teardown(
+			answers_that_never_end_hold_neither_requests_nor_the_source,
+			setup_impatient, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

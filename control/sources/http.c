@@ -163,7 +163,7 @@ static size_t data_cb(char *data, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-struct http_get *http_get(struct http *h, const char *url, long timeout_ms,
+struct http_get *http_get(struct http *h, const char *url, long timeout_ms, long total_ms,
 	const struct http_handler *handler, void *ctx)
 {
 	struct http_get *g = calloc(1, sizeof(*g));
@@ -190,6 +190,7 @@ struct http_get *http_get(struct http *h, const char *url, long timeout_ms,
 	curl_easy_setopt(g->easy, CURLOPT_CONNECTTIMEOUT_MS, timeout_ms);
 	curl_easy_setopt(g->easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl_easy_setopt(g->easy, CURLOPT_LOW_SPEED_TIME, timeout_ms / 1000 + 1);
+	curl_easy_setopt(g->easy, CURLOPT_TIMEOUT_MS, total_ms);
 	curl_easy_setopt(g->easy, CURLOPT_PROXY, "");
 	if (curl_multi_add_handle(h->multi, g->easy) != CURLM_OK) {
 		get_free(g);

@@ -24,8 +24,9 @@ struct http *http_create(struct event_base *base);
 /** Ends all requests without a call. NULL is ignored. */
 void http_destroy(struct http *h);
 /**
- * timeout_ms without any byte ends it. on_done follows from the loop, never from here. NULL +
+ * timeout_ms without any byte ends it, and total_ms with whatever comes: a server that sends a byte
+ * now and then would hold it for ever. on_done follows from the loop, never from here. NULL +
  * errno. h and ctx live until then.
  */
-struct http_get *http_get(struct http *h, const char *url, long timeout_ms,
+struct http_get *http_get(struct http *h, const char *url, long timeout_ms, long total_ms,
 	const struct http_handler *handler, void *ctx);

@@ -131,7 +131,7 @@ static size_t part_start(struct query *q, struct http *http, const char *admin, 
 	if (p != NULL) {
 		*p = (struct part){ .q = q, .first = first, .n = i - first };
 		/* Without a key, too: an answer comes from the loop. */
-		if (http_get(http, url, timeout_ms, &handler, p) != NULL)
+		if (http_get(http, url, timeout_ms, timeout_ms, &handler, p) != NULL)
 			q->pending++;
 		else
 			free(p);
