@@ -255,6 +255,9 @@ bool capture_tick(struct capture *c, uint64_t now_ns)
 	if (c->file == NULL)
 		return false;
 	ret = drain(c, CAPTURE_RECORDS_A_TURN);
+	/* A crash is what captures are made for: the file has all but the last tick of it. */
+	if (ret == 0)
+		ret = capture_file_flush(c->file);
 	if (ret == -EFBIG)
 		end(c, now_ns, "its size limit was reached");
 	else if (ret < 0)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,12 +26,13 @@ enum {
 	TSRESOL_NS = 9,
 	NAME_MAX_BYTES = 100,
 	BLOCK_MAX = 512, /* of everything but packets */
-	BUFFER_BYTES = 256 * 1024,
+	BUFFER_BYTES = 64 * 1024,
 };
 
 struct capture_file {
 	FILE *out;
 	uint64_t bytes, unix_ns;
+	uint64_t whole; /* of them, in whole blocks, the kernel has; an error takes the rest away */
 	uint32_t snap;
 	int error;
 };
@@ -150,6 +152,14 @@ struct capture_file *capture_file_create(const struct capture_file_config *cfg)
 		f->unix_ns = cfg->unix_ns;
 		f->snap = cfg->snap;
 		put_header(f, cfg);
+		if (capture_file_flush(f) < 0) {
+			error = -f->error;
+			unlinkat(dir, cfg->name, 0);
+			__fpurge(f->out);
+			fclose(f->out);
+			free(f);
+			f = NULL;
+		}
 	}
 	if (dir >= 0)
 		close(dir);
@@ -164,6 +174,9 @@ int capture_file_write(struct capture_file *f, const struct capture_record *r)
 	static const uint8_t zeros[4];
 	struct block head = { .len = 0 }, tail = { .len = 0 };
 
+	/* The kernel gets whole blocks only, so that a crash leaves nothing else. */
+	if (f->bytes - f->whole + total > BUFFER_BYTES && capture_file_flush(f) < 0)
+		return f->error;
 	add32(&head, BLOCK_PACKET);
 	add32(&head, total);
 	add32(&head, 0); /* interface */
@@ -184,12 +197,14 @@ int capture_file_flush(struct capture_file *f)
 {
 	if (f->error == 0 && fflush(f->out) != 0)
 		f->error = errno != 0 ? -errno : -EIO;
+	if (f->error == 0)
+		f->whole = f->bytes;
 	return f->error;
 }
 
 uint64_t capture_file_bytes(const struct capture_file *f)
 {
-	return f->bytes;
+	return f->error == 0 ? f->bytes : f->whole;
 }
 
 int capture_file_close(struct capture_file *f, uint64_t now_ns, uint64_t received, uint64_t missed)
@@ -204,6 +219,12 @@ int capture_file_close(struct capture_file *f, uint64_t now_ns, uint64_t receive
 	add_option(&b, OPT_END, NULL, 0);
 	put_block(f, BLOCK_STATISTICS, &b);
 	ret = capture_file_flush(f);
+	if (ret < 0) {
+		/* The disk is full: end with the last whole block, or readers call it damaged. */
+		__fpurge(f->out);
+		if (ftruncate(fileno(f->out), (off_t)f->whole) < 0)
+			ret = -errno;
+	}
 	if (fclose(f->out) != 0 && ret == 0)
 		ret = -errno;
 	free(f);

@@ -133,6 +133,22 @@ static void frames_are_in_the_file_with_time_direction_and_length(void **state)
 	assert_int_equal(packets, 2);
 }
 
+static void a_tick_later_the_file_has_them_whatever_becomes_of_the_edge(void **state)
+{
+	static uint8_t file[4096], frame[60];
+	size_t n, before;
+
+	(void)state;
+	assert_int_equal(start("crash", 0, 0, 0), 0);
+	before = read_file("crash", file, sizeof(file));
+	assert_int_equal(word(file), 0x0a0d0d0a);
+	capture_ring_put(ring, 6 * SECOND_NS, CAPTURE_RX, frame, sizeof(frame));
+	assert_true(capture_tick(capture, 6 * SECOND_NS));
+	n = read_file("crash", file, sizeof(file));
+	assert_int_equal(word(file + before), 6);
+	assert_int_equal(n, before + word(file + before + 4));
+}
+
 static void a_full_ring_loses_frames_and_counts_them(void **state)
 {
 	uint8_t frame[FRAME] = { 0 };
@@ -297,6 +313,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(frames_are_in_the_file_with_time_direction_and_length),
 		TEST(frames_of_several_workers_are_in_the_order_of_their_times),
+		TEST(a_tick_later_the_file_has_them_whatever_becomes_of_the_edge),
 		TEST(a_full_ring_loses_frames_and_counts_them),
 		TEST(long_frames_are_cut_to_the_snap_length),
 		TEST(size_and_time_end_a_capture),

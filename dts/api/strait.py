@@ -235,6 +235,22 @@ class Edge(_Program):
         config.write_text(yaml.safe_dump(merge(value, self._config), sort_keys=False), "utf-8")
         return config
 
+    def mount(self, path: Path, options: str) -> None:
+        """An empty tmpfs over the path, which nobody but this edge sees and which ends with it."""
+        assert self._process is not None
+        run("nsenter", "-t", str(self._process.pid), "-m", "mount", "-t", "tmpfs", "-o", options,
+            "tmpfs", str(path))
+
+    def unmount(self, path: Path) -> None:
+        """The other way round."""
+        assert self._process is not None
+        run("nsenter", "-t", str(self._process.pid), "-m", "umount", str(path))
+
+    def seen(self, path: Path) -> Path:
+        """Where the edge's view of the path is, for as long as it lives."""
+        assert self._process is not None
+        return Path(f"/proc/{self._process.pid}/root{path}")
+
     def kill(self) -> None:
         """SIGKILL, as a crash; pool and state stay for start_again()."""
         if self._process is not None:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from scapy.utils import PcapNgReader
 
-from api.capabilities import LinkTopology, requires_link_topology
+from api.capabilities import Capability, LinkTopology, requires, requires_link_topology
 from api.capture import capture_ctl, capture_start, capture_status, capture_stop, debug_config
 from api.packet import Ether, datagram, echo_request, send_and_capture, send_packets, stranger
 from api.strait import DATA_PORT, Counters, Edge, Master, moved, poll_until, without_drops
 from api.test import log, verify
 from api.transfer import move, put_objects
+from api.tshark import dissect
 from framework.context import get_ctx
 from framework.test_suite import TestSuite, func_test, no_packets
 
@@ -26,7 +27,8 @@ INBOUND, OUTBOUND = 1, 2
 class TestCapture(TestSuite):
     """Cases: file_is_what_was_on_the_wire, both_directions_and_times, limits_end_it,
     snaplen_cuts_frames, file_is_private_and_never_replaced, refusals,
-    transfers_do_not_notice, capture_survives_nothing."""
+    transfers_do_not_notice, disk_gets_full, directory_takes_no_file, edge_is_killed,
+    capture_survives_nothing."""
 
     def set_up_suite(self) -> None:
         """Start a master, and both edges with sockets and directories for captures."""
@@ -254,6 +256,98 @@ class TestCapture(TestSuite):
         passed = sum(after[n] - before[n] for n in ("port_rx_packets", "port_tx_packets"))
         got = status["packets"] + status["missed"]
         verify(abs(passed - got) <= 20, f"{passed} frames passed, {got} captured or missed")
+
+    @requires(Capability.TSHARK)
+    @func_test
+    def disk_gets_full(self) -> None:
+        """A file system of 256 KiB.
+
+        Steps:
+            Capture while 500 kB move to the peer; try to begin another capture.
+        Verify:
+            The first ends by itself and says why; its file is as long as the status says, ends
+            with a whole frame and tshark reads it; the second is refused for the same reason
+            and leaves no file. The transfer does not notice; no drops at either edge.
+        """
+        batch = put_objects(self._edge, 2, 250000)
+        place = self._edge.capture_dir
+        self._edge.mount(place, "size=256k")
+        try:
+            with without_drops(self._edge, self._peer):
+                path = self._edge.seen(capture_start(self._edge, "full.pcapng"))
+                move(self._master, batch, self._edge, self._peer)
+                verify(poll_until(3, lambda: not capture_status(self._edge)["running"]),
+                       "it still runs")
+            status = capture_status(self._edge)
+            verify("No space left" in status["ended"], f"it ended because {status['ended']}")
+            size = path.stat().st_size
+            verify(size == status["bytes"], f"{size} bytes, {status['bytes']} told")
+            count = len(dissect(path, ["frame.number"], "frame"))
+            log(f"{size} bytes, {count} frames")
+            # All but a buffer of 64 KiB and a page.
+            verify(size > 180000 and count > 100, f"{size} bytes, {count} frames")
+            self._edge.seen(place / "rest").write_bytes(b"")
+            try:
+                self._edge.seen(place / "rest").write_bytes(bytes(1 << 20))
+            except OSError:
+                pass
+            again = capture_ctl(self._edge, "start", "--file", "none.pcapng")
+            verify(again.returncode == 4 and "No space left" in again.stderr,
+                   f"status {again.returncode}: {again.stderr}")
+            verify(not self._edge.seen(place / "none.pcapng").exists(), "a file was left")
+        finally:
+            self._edge.unmount(place)
+
+    @no_packets
+    @func_test
+    def directory_takes_no_file(self) -> None:
+        """A directory that cannot be written into, and one that went away.
+
+        Steps:
+            Begin a capture while the directory is read-only, and while it has another name.
+        Verify:
+            Both are refused with the reason; then one can be begun.
+        """
+        place = self._edge.capture_dir
+        self._edge.mount(place, "ro")
+        done = capture_ctl(self._edge, "start", "--file", "ro.pcapng")
+        self._edge.unmount(place)
+        verify(done.returncode == 4 and "Read-only" in done.stderr,
+               f"read-only: status {done.returncode}: {done.stderr}")
+        away = place.with_name("away")
+        place.rename(away)
+        done = capture_ctl(self._edge, "start", "--file", "gone.pcapng")
+        away.rename(place)
+        verify(done.returncode == 4 and "No such file" in done.stderr,
+               f"gone: status {done.returncode}: {done.stderr}")
+        capture_start(self._edge, "after.pcapng")
+        capture_stop(self._edge)
+
+    @requires(Capability.TSHARK)
+    @func_test
+    def edge_is_killed(self) -> None:
+        """A crash is what captures are made for.
+
+        Steps:
+            Start a capture, send 10 datagrams, kill the edge with SIGKILL when they are counted
+            and a tick went by; start it again.
+        Verify:
+            tshark reads the file, and the datagrams are in it. drop_no_session counted them and
+            no other drop counter moved; no capture runs afterwards.
+        """
+        with without_drops(self._edge, port_drop_no_session=10):
+            path = capture_start(self._edge, "killed.pcapng")
+            frames = send_packets(self._edge, [datagram(self._edge, stranger())
+                                               for _ in range(10)])
+            verify(poll_until(3, lambda: capture_status(self._edge)["packets"] >= 10),
+                   "no packets")
+        self._edge.kill()
+        count = len(dissect(path, ["frame.number"], "frame"))
+        in_file = {data for data, _ in self._read(path)}
+        self._edge.start_again()
+        verify(count >= 10 and {bytes(f) for f in frames} <= in_file,
+               f"datagrams are missing among {count} frames of the file")
+        verify(not capture_status(self._edge)["running"], "a capture runs")
 
     @func_test
     def capture_survives_nothing(self) -> None:
