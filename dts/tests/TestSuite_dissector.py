@@ -4,11 +4,14 @@
 tshark dissects what an edge captured; what it shows must be what the edge was told to send."""
 import hashlib
 import json
+import random
+import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from scapy.utils import PcapNgReader, wrpcap
+from scapy.utils import PcapNgReader, RawPcapWriter, wrpcap
 
 from api.capabilities import Capability, LinkTopology, requires, requires_link_topology
 from api.capture import capture_start, capture_stop, debug_config
@@ -20,6 +23,8 @@ from api.tshark import Packet, dissect
 from framework.context import get_ctx
 from framework.settings import ROOT_DIR
 from framework.test_suite import TestSuite, func_test, no_packets
+from wire import frames, keys
+from wire.packet import Header
 
 HEADER = ["strait.version", "strait.type", "strait.queue", "strait.flags", "strait.esi",
           "strait.session", "strait.number", "strait.generation", "strait.transfer",
@@ -29,6 +34,49 @@ OBJECT_BYTES, OBJECTS = 20000, 3
 # Blocks of their own, which at this cap come 70 ms after each other.
 LARGE_OBJECTS, LARGE_BYTES = 4, 200000
 CAP = "20Mbit"
+
+
+def write_capture(path: Path, payloads: Iterable[bytes]) -> None:
+    """Datagrams with these payloads."""
+    wrpcap(str(path), [Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+                       / IP(src="192.0.2.1", dst="192.0.2.2")
+                       / UDP(sport=DATA_PORT, dport=DATA_PORT) / Raw(p) for p in payloads])
+
+
+class Sealer:
+    """A session of nobody's, whose keys the dissector gets."""
+
+    def __init__(self, name: str) -> None:
+        """Write its key log."""
+        secret = random.randbytes(48)
+        self.session = random.getrandbits(32) | 2
+        self.base = get_ctx().suite_dir / name
+        self.keys = self.base.with_suffix(".keys")
+        self.keys.write_text(
+            f"STRAIT_SESSION_SECRET 00000001{self.session:08x} {secret.hex()}\n", "utf-8")
+        self._chain = keys.KeyChain(secret, 0, 0)
+        self._next = 0
+
+    def control(self, payload: bytes) -> bytes:
+        """An authentic packet."""
+        header = Header(int(CONTROL), self.session, self._next).encode()
+        self._next += 1
+        return self._chain.seal(header, self._next - 1, payload)
+
+    def forged(self, number: int, queue: int = 0) -> bytes:
+        """One that only looks like it."""
+        header = Header(int(CONTROL), self.session, number, queue=queue)
+        return header.encode() + random.randbytes(40)
+
+    def dissect(self, payloads: list[bytes], *fields: str) -> list[Packet]:
+        """What the dissector makes of them."""
+        path = self.base.with_suffix(".pcap")
+        write_capture(path, payloads)
+        got = dissect(path, ["_ws.lua.error", *fields], "udp", self.keys)
+        verify(len(got) == len(payloads), f"{len(got)} packets of {len(payloads)}")
+        for i, one in enumerate(got):
+            verify(not one["_ws.lua.error"], f"the dissector failed on packet {i + 1}: {one}")
+        return got
 
 
 def header_of(payload: bytes) -> list[str]:
@@ -44,7 +92,8 @@ def header_of(payload: bytes) -> list[str]:
 class TestDissector(TestSuite):
     """Cases: clear_header, without_keys_nothing_opens, packets_open_with_the_key_log,
     frames_of_a_transfer, object_acks, symbols_are_the_object, wrong_keys_are_told, vectors_open,
-    short_and_unknown_packets, key_log_is_private_and_announced."""
+    short_and_unknown_packets, malformed_insides, forged_generations_and_queues,
+    packets_cut_by_the_capture, key_log_is_private_and_announced."""
 
     def set_up_suite(self) -> None:
         """Capture a transfer of small objects at an edge that logs its keys, then one of large."""
@@ -260,10 +309,7 @@ class TestDissector(TestSuite):
         ids = other + ids if vector["direction"] == 0 else ids + other
         keys, capture = base.with_suffix(".keys"), base.with_suffix(".pcap")
         keys.write_text(f"STRAIT_SESSION_SECRET {ids} {vector['secret']}\n", "utf-8")
-        frame = (Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-                 / IP(src="192.0.2.1", dst="192.0.2.2")
-                 / UDP(sport=DATA_PORT, dport=DATA_PORT) / Raw(payload))
-        wrpcap(str(capture), [frame])
+        write_capture(capture, [payload])
         got = dissect(capture, ["strait.opened", "strait.symbol", "strait.auth", "data.data"],
                       "strait", keys)[0]
         verify(got["strait.opened"] in (["1"], ["True"]), f"{vector['what']} does not open")
@@ -286,10 +332,7 @@ class TestDissector(TestSuite):
         payloads = [real[:n] for n in range(1, 40)]
         payloads += [bytes((first,)) + real[1:] for first in range(256)]
         capture = get_ctx().suite_dir / "odd.pcap"
-        wrpcap(str(capture), [
-            Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-            / IP(src="192.0.2.1", dst="192.0.2.2")
-            / UDP(sport=DATA_PORT, dport=DATA_PORT) / Raw(p) for p in payloads])
+        write_capture(capture, payloads)
         got = dissect(capture, ["strait.short", "strait.unknown", "_ws.lua.error"], "udp")
         verify(len(got) == len(payloads), f"{len(got)} packets of {len(payloads)}")
         known = [0x11, 0x12, 0x13]
@@ -299,6 +342,98 @@ class TestDissector(TestSuite):
             unknown = len(payload) >= 40 and payload[0] not in known
             verify(bool(packet["strait.unknown"]) == unknown, f"byte {payload[0]:#x}: {packet}")
             verify(not packet["_ws.lua.error"], f"the dissector failed: {packet}")
+
+    @no_packets
+    @func_test
+    def malformed_insides(self) -> None:
+        """Authentic packets whose frames cannot be.
+
+        Steps:
+            Seal each frame of the vectors whole, with its body cut at every byte, one byte too
+            long, and in packets that end at every byte of it; the frames that an edge must refuse;
+            and random ones. Dissect them with their key.
+        Verify:
+            Whole frames are not marked, all others but the random ones are marked
+            strait.malformed, and the dissector fails on none.
+        """
+        vectors = json.loads((ROOT_DIR / "tests/vectors/wire.json").read_text("utf-8"))
+        good, bad = [], [bytes.fromhex(v["bytes"]) for v in vectors["refused_frame"]]
+        for vector in vectors["frame"]:
+            whole = bytes.fromhex(vector["bytes"])
+            kind, body = whole[0], whole[3:]
+            good.append(whole)
+            bad += [whole[:n] for n in range(1, len(whole))]
+            # Padding may have any length.
+            sized = [] if vector["frame"] == "PADDING" else [*range(len(body)), len(body) + 1]
+            bad += [frames.raw(kind, (body + b"\0")[:n]) for n in sized]
+        noise = [frames.raw(random.randrange(20), random.randbytes(random.randrange(80)))
+                 for _ in range(100)]
+        sealer = Sealer("malformed")
+        got = sealer.dissect([sealer.control(p) for p in good + bad + noise],
+                             "strait.malformed", "strait.opened")
+        for payload, one in zip(good + bad, got, strict=False):
+            verify(bool(one["strait.opened"]), f"{payload.hex()} does not open")
+            verify(bool(one["strait.malformed"]) == (payload not in good),
+                   f"{payload.hex()}: {one}")
+        log(f"{len(good)} good, {len(bad)} malformed, {len(noise)} random")
+
+    @no_packets
+    @func_test
+    def forged_generations_and_queues(self) -> None:
+        """A header costs an attacker nothing, and must not cost the reader minutes.
+
+        Steps:
+            Dissect forged packets of every queue byte, and of generations near and far, up to the
+            last of 64 bits, between authentic ones.
+        Verify:
+            Forged ones are marked strait.auth, authentic ones open, within half a minute.
+        """
+        sealer = Sealer("far")
+        forged = [sealer.forged(5, queue) for queue in range(256)]
+        forged += [sealer.forged((gen << keys.GENERATION_SHIFT) + 7)
+                   for gen in (1, 2, 3, 5000, 99999, 1 << 20, (1 << 41) - 1)]
+        payloads = []
+        for one in forged:
+            payloads += [one, sealer.control(b"")]
+        start = time.monotonic()
+        got = sealer.dissect(payloads, "strait.auth", "strait.opened")
+        took = time.monotonic() - start
+        log(f"{len(payloads)} packets in {took:.1f} s")
+        for i, seen in enumerate(got):
+            verify(bool(seen["strait.auth"]) == (i % 2 == 0), f"packet {i}: {seen}")
+        verify(took < 30, f"it took {took:.0f} s")
+
+    @no_packets
+    @func_test
+    def packets_cut_by_the_capture(self) -> None:
+        """What capture start --snaplen leaves of a packet.
+
+        Steps:
+            Dissect the capture, its frames cut to 60, 66 and 100 bytes, with the key log.
+        Verify:
+            Cut packets are marked strait.cut, not strait.short, strait.auth or as malformed; from
+            24 bytes of payload on the header is there.
+        """
+        ctx = get_ctx()
+        marks = ["strait.cut", "strait.short", "strait.auth", "_ws.malformed", "strait.number"]
+        payloads = self._payloads()
+        for kept in (60, 66, 100):
+            path = ctx.suite_dir / f"cut-{kept}.pcap"
+            with PcapNgReader(str(self._capture)) as reader, RawPcapWriter(
+                    str(path), linktype=1, snaplen=kept) as writer:
+                writer.write_header(None)
+                for data in map(bytes, reader):
+                    if UDP in Ether(data):
+                        writer.write_packet(data[:kept], caplen=len(data[:kept]),
+                                            wirelen=len(data))
+            got = dissect(path, marks, "udp", self._keys)
+            verify(len(got) == len(payloads), f"{len(got)} packets of {len(payloads)}")
+            for payload, seen in zip(payloads, got, strict=True):
+                cut = 42 + len(payload) > kept
+                verify(bool(seen["strait.cut"]) == cut, f"{len(payload)} bytes: {seen}")
+                wrong = [m for m in marks[1:4] if seen[m]]
+                verify(not wrong, f"{len(payload)} bytes, {kept} kept: {wrong}")
+                verify(bool(seen["strait.number"]) == (kept >= 66), f"{kept} kept: {seen}")
 
     @no_packets
     @func_test

@@ -5,14 +5,18 @@
 --   tshark -X lua_script:tools/wireshark/strait.lua -r capture.pcapng
 --   tshark -X lua_script:.. -o strait.key_log:/path/of/keys -O strait -r capture.pcapng
 --
--- or without -X when it is in Wireshark's plugin directory, where the Debian package strait-tools puts
--- it, as does `make install` with the prefix and libdir of Wireshark; or copy it there. The clear header is always dissected. With the key
--- log of an edge (debug.key_log) packets are opened, their tags checked, and control frames
--- dissected; a packet whose tag does not hold says so. Captures come from `straitctl capture`,
--- tcpdump, or anything else; ports other than 4790 by "Decode As" (-d udp.port==N,strait).
+-- or without -X when it is in Wireshark's plugin directory, where the Debian package strait-tools
+-- puts it, as does `make install` with the prefix and libdir of Wireshark. The clear header is
+-- always dissected. With an edge's key log (debug.key_log) packets are opened, tags checked, frames
+-- dissected. Ports other than 4790: "Decode As" (-d udp.port==N,strait).
 --
 -- Wireshark's Lua of many versions has no ciphers, so AES-256-GCM and HKDF with SHA-384 are here in
 -- Lua: some milliseconds a packet of full size, which is what to expect of a debugging tool.
+
+local strait = Proto("strait", "Strait")
+strait.prefs.key_log = Pref.string("Key log", "", "Path of an edge's debug.key_log")
+strait.prefs.generations = Pref.uint("Key generations", 4096,
+	"Open no packets of later ones; a session enters one a minute, or every 8388608 packets")
 
 local bit = bit or bit32
 local band, bor, bxor = bit.band, bit.bor, bit.bxor
@@ -24,52 +28,30 @@ local TWO32 = 4294967296
 -- A 64-bit word is two numbers, high half first, both from 0 to 2^32 - 1.
 
 local SHA_K = {
-	0x428a2f98, 0xd728ae22, 0x71374491, 0x23ef65cd,
-	0xb5c0fbcf, 0xec4d3b2f, 0xe9b5dba5, 0x8189dbbc,
-	0x3956c25b, 0xf348b538, 0x59f111f1, 0xb605d019,
-	0x923f82a4, 0xaf194f9b, 0xab1c5ed5, 0xda6d8118,
-	0xd807aa98, 0xa3030242, 0x12835b01, 0x45706fbe,
-	0x243185be, 0x4ee4b28c, 0x550c7dc3, 0xd5ffb4e2,
-	0x72be5d74, 0xf27b896f, 0x80deb1fe, 0x3b1696b1,
-	0x9bdc06a7, 0x25c71235, 0xc19bf174, 0xcf692694,
-	0xe49b69c1, 0x9ef14ad2, 0xefbe4786, 0x384f25e3,
-	0x0fc19dc6, 0x8b8cd5b5, 0x240ca1cc, 0x77ac9c65,
-	0x2de92c6f, 0x592b0275, 0x4a7484aa, 0x6ea6e483,
-	0x5cb0a9dc, 0xbd41fbd4, 0x76f988da, 0x831153b5,
-	0x983e5152, 0xee66dfab, 0xa831c66d, 0x2db43210,
-	0xb00327c8, 0x98fb213f, 0xbf597fc7, 0xbeef0ee4,
-	0xc6e00bf3, 0x3da88fc2, 0xd5a79147, 0x930aa725,
-	0x06ca6351, 0xe003826f, 0x14292967, 0x0a0e6e70,
-	0x27b70a85, 0x46d22ffc, 0x2e1b2138, 0x5c26c926,
-	0x4d2c6dfc, 0x5ac42aed, 0x53380d13, 0x9d95b3df,
-	0x650a7354, 0x8baf63de, 0x766a0abb, 0x3c77b2a8,
-	0x81c2c92e, 0x47edaee6, 0x92722c85, 0x1482353b,
-	0xa2bfe8a1, 0x4cf10364, 0xa81a664b, 0xbc423001,
-	0xc24b8b70, 0xd0f89791, 0xc76c51a3, 0x0654be30,
-	0xd192e819, 0xd6ef5218, 0xd6990624, 0x5565a910,
-	0xf40e3585, 0x5771202a, 0x106aa070, 0x32bbd1b8,
-	0x19a4c116, 0xb8d2d0c8, 0x1e376c08, 0x5141ab53,
-	0x2748774c, 0xdf8eeb99, 0x34b0bcb5, 0xe19b48a8,
-	0x391c0cb3, 0xc5c95a63, 0x4ed8aa4a, 0xe3418acb,
-	0x5b9cca4f, 0x7763e373, 0x682e6ff3, 0xd6b2b8a3,
-	0x748f82ee, 0x5defb2fc, 0x78a5636f, 0x43172f60,
-	0x84c87814, 0xa1f0ab72, 0x8cc70208, 0x1a6439ec,
-	0x90befffa, 0x23631e28, 0xa4506ceb, 0xde82bde9,
-	0xbef9a3f7, 0xb2c67915, 0xc67178f2, 0xe372532b,
-	0xca273ece, 0xea26619c, 0xd186b8c7, 0x21c0c207,
-	0xeada7dd6, 0xcde0eb1e, 0xf57d4f7f, 0xee6ed178,
-	0x06f067aa, 0x72176fba, 0x0a637dc5, 0xa2c898a6,
-	0x113f9804, 0xbef90dae, 0x1b710b35, 0x131c471b,
-	0x28db77f5, 0x23047d84, 0x32caab7b, 0x40c72493,
-	0x3c9ebe0a, 0x15c9bebc, 0x431d67c4, 0x9c100d4c,
-	0x4cc5d4be, 0xcb3e42b6, 0x597f299c, 0xfc657e2a,
-	0x5fcb6fab, 0x3ad6faec, 0x6c44198c, 0x4a475817,
+	0x428a2f98,0xd728ae22,0x71374491,0x23ef65cd,0xb5c0fbcf,0xec4d3b2f,0xe9b5dba5,0x8189dbbc,
+	0x3956c25b,0xf348b538,0x59f111f1,0xb605d019,0x923f82a4,0xaf194f9b,0xab1c5ed5,0xda6d8118,
+	0xd807aa98,0xa3030242,0x12835b01,0x45706fbe,0x243185be,0x4ee4b28c,0x550c7dc3,0xd5ffb4e2,
+	0x72be5d74,0xf27b896f,0x80deb1fe,0x3b1696b1,0x9bdc06a7,0x25c71235,0xc19bf174,0xcf692694,
+	0xe49b69c1,0x9ef14ad2,0xefbe4786,0x384f25e3,0x0fc19dc6,0x8b8cd5b5,0x240ca1cc,0x77ac9c65,
+	0x2de92c6f,0x592b0275,0x4a7484aa,0x6ea6e483,0x5cb0a9dc,0xbd41fbd4,0x76f988da,0x831153b5,
+	0x983e5152,0xee66dfab,0xa831c66d,0x2db43210,0xb00327c8,0x98fb213f,0xbf597fc7,0xbeef0ee4,
+	0xc6e00bf3,0x3da88fc2,0xd5a79147,0x930aa725,0x06ca6351,0xe003826f,0x14292967,0x0a0e6e70,
+	0x27b70a85,0x46d22ffc,0x2e1b2138,0x5c26c926,0x4d2c6dfc,0x5ac42aed,0x53380d13,0x9d95b3df,
+	0x650a7354,0x8baf63de,0x766a0abb,0x3c77b2a8,0x81c2c92e,0x47edaee6,0x92722c85,0x1482353b,
+	0xa2bfe8a1,0x4cf10364,0xa81a664b,0xbc423001,0xc24b8b70,0xd0f89791,0xc76c51a3,0x0654be30,
+	0xd192e819,0xd6ef5218,0xd6990624,0x5565a910,0xf40e3585,0x5771202a,0x106aa070,0x32bbd1b8,
+	0x19a4c116,0xb8d2d0c8,0x1e376c08,0x5141ab53,0x2748774c,0xdf8eeb99,0x34b0bcb5,0xe19b48a8,
+	0x391c0cb3,0xc5c95a63,0x4ed8aa4a,0xe3418acb,0x5b9cca4f,0x7763e373,0x682e6ff3,0xd6b2b8a3,
+	0x748f82ee,0x5defb2fc,0x78a5636f,0x43172f60,0x84c87814,0xa1f0ab72,0x8cc70208,0x1a6439ec,
+	0x90befffa,0x23631e28,0xa4506ceb,0xde82bde9,0xbef9a3f7,0xb2c67915,0xc67178f2,0xe372532b,
+	0xca273ece,0xea26619c,0xd186b8c7,0x21c0c207,0xeada7dd6,0xcde0eb1e,0xf57d4f7f,0xee6ed178,
+	0x06f067aa,0x72176fba,0x0a637dc5,0xa2c898a6,0x113f9804,0xbef90dae,0x1b710b35,0x131c471b,
+	0x28db77f5,0x23047d84,0x32caab7b,0x40c72493,0x3c9ebe0a,0x15c9bebc,0x431d67c4,0x9c100d4c,
+	0x4cc5d4be,0xcb3e42b6,0x597f299c,0xfc657e2a,0x5fcb6fab,0x3ad6faec,0x6c44198c,0x4a475817,
 }
 local SHA_H = {
-	0xcbbb9d5d, 0xc1059ed8, 0x629a292a, 0x367cd507,
-	0x9159015a, 0x3070dd17, 0x152fecd8, 0xf70e5939,
-	0x67332667, 0xffc00b31, 0x8eb44a87, 0x68581511,
-	0xdb0c2e0d, 0x64f98fa7, 0x47b5481d, 0xbefa4fa4,
+	0xcbbb9d5d,0xc1059ed8,0x629a292a,0x367cd507,0x9159015a,0x3070dd17,0x152fecd8,0xf70e5939,
+	0x67332667,0xffc00b31,0x8eb44a87,0x68581511,0xdb0c2e0d,0x64f98fa7,0x47b5481d,0xbefa4fa4,
 }
 
 local function xor3(a, b, c)
@@ -395,26 +377,27 @@ local function load_key_log(path)
 	file:close()
 end
 
--- Key and IV of a generation, made once. Generations far ahead of all others are nobody's.
-local GENERATIONS_MAX = 100000
+-- Key and IV of a generation, made once, as is each link of the chain to it. The header says the
+-- generation, and anybody can write headers: what is beyond the preference, or of a queue that
+-- cannot be, is nobody's, or one forged packet would keep us busy for minutes.
+local QUEUES = 64
 
 local function generation_keys(session, queue, generation)
 	local name = queue .. "/" .. generation
-	if session.keys[name] or generation > GENERATIONS_MAX then
+	if session.keys[name] or queue >= QUEUES or generation > strait.prefs.generations then
 		return session.keys[name]
 	end
 	local chain = session.chains[queue]
-	if not chain or chain.generation > generation then
-		chain = { generation = 0, secret = expand_label(session.secret, "strait chain",
+	if not chain then
+		chain = { [0] = expand_label(session.secret, "strait chain",
 			char(session.direction, queue), 48) }
 		session.chains[queue] = chain
 	end
-	while chain.generation < generation do
-		chain.secret = expand_label(chain.secret, "strait ku", "", 48)
-		chain.generation = chain.generation + 1
+	for i = #chain + 1, generation do
+		chain[i] = expand_label(chain[i - 1], "strait ku", "", 48)
 	end
-	local keys = { aead = gcm_key(expand_label(chain.secret, "strait key", "", 32)),
-		iv = expand_label(chain.secret, "strait iv", "", 12) }
+	local keys = { aead = gcm_key(expand_label(chain[generation], "strait key", "", 32)),
+		iv = expand_label(chain[generation], "strait iv", "", 12) }
 	session.keys[name] = keys
 	return keys
 end
@@ -425,9 +408,6 @@ local function nonce_of(iv, high, low)
 end
 
 -- ---- fields ------------------------------------------------------------------------------------
-
-local strait = Proto("strait", "Strait")
-strait.prefs.key_log = Pref.string("Key log", "", "Path of an edge's debug.key_log")
 
 local TYPES = { [1] = "DATA", [2] = "MANIFEST", [3] = "CONTROL" }
 local CLASSES = { [0] = "urgent", [1] = "normal", [2] = "bulk" }
@@ -485,6 +465,7 @@ local f = {
 	next = ProtoField.uint32("strait.object.next", "Known below"),
 	object = ProtoField.uint64("strait.object", "Object"),
 	token = ProtoField.bytes("strait.token", "Token"),
+	recall = ProtoField.uint64("strait.recall", "Ranges from packet number"),
 	rest = ProtoField.bytes("strait.frame.body", "Body"),
 }
 strait.fields = f
@@ -495,13 +476,22 @@ local e = {
 		expert.severity.WARN),
 	auth = ProtoExpert.new("strait.auth", "The tag does not hold: forged, corrupted, or other keys",
 		expert.group.DECRYPTION, expert.severity.WARN),
+	cut = ProtoExpert.new("strait.cut", "The capture has only the beginning of this packet",
+		expert.group.UNDECODED, expert.severity.NOTE),
 	malformed = ProtoExpert.new("strait.malformed", "Malformed frame", expert.group.MALFORMED,
 		expert.severity.ERROR),
 }
 strait.experts = e
 
 -- ---- frames ------------------------------------------------------------------------------------
--- A cursor over a frame's body; reading past its end is an error that the caller catches.
+-- A cursor over a frame's body. Reading past its end, or what is out of limits, is an error that
+-- the caller catches and shows.
+
+local function limit(holds, what, value)
+	if not holds then
+		error(string.format(what, value), 0)
+	end
+end
 
 local Cursor = {}
 Cursor.__index = Cursor
@@ -511,9 +501,7 @@ local function cursor(tvb, at, len)
 end
 
 function Cursor:take(n)
-	if self.at + n > self.stop then
-		error("short")
-	end
+	limit(self.at + n <= self.stop, "too short")
 	local range = self.tvb(self.at, n)
 	self.at = self.at + n
 	return range
@@ -541,6 +529,12 @@ local function u64(value)
 	return UInt64(value % TWO32, math.floor(value / TWO32))
 end
 
+-- A byte, a stream or a class.
+local function add_limited(c, tree, field, most)
+	local value = c:add(tree, field, 1):uint()
+	limit(value <= most, "value %d", value)
+end
+
 local read = {}
 
 read[1] = function(c, tree)
@@ -548,12 +542,14 @@ read[1] = function(c, tree)
 	c:add(tree, f.order, 8)
 	c:add(tree, f.stream_bytes, 8)
 	c:add(tree, f.manifest_bytes, 4)
-	c:add(tree, f.objects, 4)
-	c:add(tree, f.symbol_bytes, 2)
-	c:add(tree, f.class, 1)
+	local objects = c:add(tree, f.objects, 4):uint()
+	local symbol = c:add(tree, f.symbol_bytes, 2):uint()
+	add_limited(c, tree, f.class, 2)
 	c:take(1)
 	c:add(tree, f.interval, 4)
 	c:add(tree, f.deadline, 8)
+	limit(objects >= 1 and objects <= 65536, "%d objects", objects)
+	limit(symbol >= 512 and symbol <= 8932, "symbols of %d bytes", symbol)
 end
 
 read[2] = function(c, tree)
@@ -565,17 +561,17 @@ read[10] = read[2]
 read[3] = function(c, tree)
 	c:add(tree, f.frame_queue, 1)
 	c:take(1)
-	c:add(tree, f.newest, 8)
+	local newest = c:add(tree, f.newest, 8):uint64()
 	c:add(tree, f.received_us, 8)
 	c:add(tree, f.delay, 4)
-	local high = c:add(tree, f.base, 8):uint64():tonumber()
+	local base = c:add(tree, f.base, 8):uint64()
+	local high = base:tonumber()
+	limit(base <= newest, "base above newest")
 	for _ = 1, (c:varint()) do
 		local start = c.at
 		local received = c:varint() + 1
 		local missing = c:varint()
-		if high + 1 < received then
-			error("below packet number 0")
-		end
+		limit(high + 1 >= received + missing, "below packet number 0")
 		tree:add(f.range, c.tvb(start, c.at - start),
 			string.format("%.0f to %.0f", high - received + 1, high))
 		high = high - received - missing
@@ -584,12 +580,15 @@ end
 
 read[4] = function(c, tree)
 	c:add(tree, f.frame_transfer, 4)
-	c:add(tree, f.stream, 1)
+	add_limited(c, tree, f.stream, 1)
 	local at = c:add(tree, f.floor, 4):uint()
 	for _ = 1, (c:varint()) do
 		local start = c.at
-		at = at + c:varint()
+		local gap = c:varint()
 		local run = c:varint()
+		at = at + gap
+		limit(gap >= 1 and run >= 1, "empty gap or run")
+		limit(at + run <= TWO32, "block %.0f", at + run - 1)
 		tree:add(f.complete, c.tvb(start, c.at - start),
 			string.format("blocks %.0f to %.0f", at, at + run - 1))
 		at = at + run
@@ -598,36 +597,42 @@ end
 
 read[5] = function(c, tree)
 	c:add(tree, f.frame_transfer, 4)
-	c:add(tree, f.stream, 1)
+	add_limited(c, tree, f.stream, 1)
 	c:add(tree, f.newest, 8)
 	local block = 0
-	for _ = 1, (c:varint()) do
+	for i = 1, (c:varint()) do
 		local step, range = c:varint()
+		limit(step >= 1 or i == 1, "a block twice")
 		block = block + step
+		limit(block < TWO32, "block %.0f", block)
 		tree:add(f.need_block, range, u64(block))
 		local missing, where = c:varint()
 		tree:add(f.missing, where, u64(missing))
+		limit(missing >= 1 and missing <= 128, "%.0f symbols", missing)
 	end
 end
 
 read[6] = function(c, tree)
-	c:add(tree, f.class, 1)
+	add_limited(c, tree, f.class, 2)
 	c:add(tree, f.credit_bytes, 8)
 	c:add(tree, f.credit_objects, 8)
 end
 
-local function object_list(c, tree)
+-- Statuses up to this one are none that the frame may bring.
+local function object_list(c, tree, not_final)
 	for _ = 1, (c:varint()) do
 		local object, range = c:varint()
 		tree:add(f.object, range, u64(object))
-		c:add(tree, f.status, 1)
+		limit(object < 65536, "object %.0f", object)
+		local status = c:add(tree, f.status, 1):uint()
+		limit(status > not_final, "status %d", status)
 	end
 end
 
 read[7] = function(c, tree)
 	c:add(tree, f.frame_transfer, 4)
 	c:add(tree, f.first, 4)
-	object_list(c, tree)
+	object_list(c, tree, 0)
 end
 
 read[8] = function(c, tree)
@@ -637,7 +642,7 @@ end
 
 read[9] = function(c, tree)
 	c:add(tree, f.frame_transfer, 4)
-	object_list(c, tree)
+	object_list(c, tree, 2)
 end
 
 read[11] = function(c, tree)
@@ -651,6 +656,10 @@ read[13] = read[12]
 
 read[14] = function(c, tree)
 	c:add(tree, f.interval, 4)
+end
+
+read[16] = function(c, tree)
+	c:add(tree, f.recall, 8)
 end
 
 -- Frames of an opened CONTROL packet; their names.
@@ -673,9 +682,9 @@ local function dissect_frames(tvb, tree)
 		item:add(f.length, tvb(at + 1, 2))
 		local c = cursor(tvb, at + 3, len)
 		if read[kind] then
-			local ok = pcall(read[kind], c, item)
+			local ok, why = pcall(read[kind], c, item)
 			if not ok or c.at ~= c.stop then
-				item:add_proto_expert_info(e.malformed)
+				item:add_proto_expert_info(e.malformed, "Malformed frame: " .. (why or "too long"))
 			end
 		elseif len > 0 then
 			item:add(f.rest, tvb(at + 3, len))
@@ -706,17 +715,24 @@ local function open(tvb, pinfo, session)
 end
 
 function strait.dissector(tvb, pinfo, root)
-	local len = tvb:len()
+	-- A capture may hold less of a packet than was on the wire (capture start --snaplen).
+	local len, whole = tvb:len(), tvb:reported_len()
 	pinfo.cols.protocol = "Strait"
 	local tree = root:add(strait, tvb())
-	if len < HEADER + TAG then
+	if whole >= HEADER + TAG and len < HEADER then
+		tree:add_proto_expert_info(e.cut)
+		pinfo.cols.info = "cut by the capture"
+		return len
+	end
+	if whole < HEADER + TAG then
 		tree:add_proto_expert_info(e.short)
 		pinfo.cols.info = "too short"
 		return len
 	end
-	local version, kind = rshift(tvb(0, 1):uint(), 4), band(tvb(0, 1):uint(), 15)
-	tree:add(f.version, tvb(0, 1))
-	tree:add(f.type, tvb(0, 1))
+	local first = tvb(0, 1)
+	local version, kind = rshift(first:uint(), 4), band(first:uint(), 15)
+	tree:add(f.version, first)
+	tree:add(f.type, first)
 	tree:add(f.queue, tvb(1, 1))
 	local flags = tree:add(f.flags, tvb(2, 1))
 	flags:add(f.tail, tvb(2, 1))
@@ -728,8 +744,15 @@ function strait.dissector(tvb, pinfo, root)
 	tree:add(f.generation, tvb(8, 6), tvb(8, 8):uint64():rshift(23)):set_generated()
 	tree:add(f.transfer, tvb(16, 4))
 	tree:add(f.block, tvb(20, 4))
-	tree:add(f.ciphertext, tvb(HEADER, len - HEADER - TAG))
-	tree:add(f.tag, tvb(len - TAG, TAG))
+	local text = math.min(len, whole - TAG) - HEADER
+	if text > 0 then
+		tree:add(f.ciphertext, tvb(HEADER, text))
+	end
+	if len == whole then
+		tree:add(f.tag, tvb(len - TAG, TAG))
+	else
+		tree:add_proto_expert_info(e.cut)
+	end
 	local info = string.format("%s %s", TYPES[kind] or "type " .. kind, tostring(tvb(8, 8):uint64()))
 	if kind ~= 3 then
 		info = info .. string.format(" transfer %d block %d ESI %d", tvb(16, 4):uint(),
@@ -741,7 +764,7 @@ function strait.dissector(tvb, pinfo, root)
 		return len
 	end
 	local session = sessions[tvb(4, 4):uint()]
-	if not session then
+	if not session or len < whole then
 		return len
 	end
 	local plain = open(tvb, pinfo, session)
