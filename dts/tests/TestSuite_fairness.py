@@ -3,7 +3,15 @@
 
 Either the caps, which are the master's to give, add up to the line: then each sends at its cap. Or
 they add up to more: then the senders find their shares by queueing delay. The generator sees what
-each sends. A run that is wrong in which the emulator was late, or the machine took the CPU from an
+each sends.
+
+What is promised (doc/design.md, "Rate"): flows of one class and cap share a line evenly. Normal
+ones also fill it, as they follow what it delivers. Bulk ones do not: bulk gives a line up to
+whoever queues in it, so that it never stands in the way of a request, and cannot tell another bulk
+flow's packets from those of a request. So they give way to each other in turn, and use 70 to 85 %
+of the line; whoever wants all of it gives them caps that add up to it.
+
+A run that is wrong in which the emulator was late, or the machine took the CPU from an
 edge, is void and measured again; so many of them in a row are a failure."""
 from contextlib import ExitStack
 from typing import Any
