@@ -35,6 +35,14 @@ def processes_of(marker: str) -> list[str]:
     return found
 
 
+def workers_of(pid: int) -> list[int]:
+    """Forks of the harness, its children."""
+    try:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def namespaces_of(pid: int) -> list[str]:
     """Namespaces of a run."""
     text = subprocess.run(("ip", "netns", "list"), capture_output=True, text=True,
@@ -64,15 +72,26 @@ class TestInterrupted(unittest.TestCase):
             self.assertTrue(processes_of(str(out)), "no processes")
             process.send_signal(number)
             if number != signal.SIGKILL:
-                # As make and timeout do together.
-                time.sleep(0.1)
-                process.send_signal(number)
+                self._insist(process, number)
             status = process.wait(40)
         finally:
             if process.poll() is None:
                 process.kill()
                 process.wait()
         return process.pid, status, out
+
+    def _insist(self, process: "subprocess.Popen[bytes]", number: int) -> None:
+        """The same again and again while it tears down, as whoever ends a group of processes does,
+        make and timeout together, or somebody who thinks it hangs; workers hear of it too."""
+        end = time.monotonic() + 40
+        while process.poll() is None:
+            self.assertLess(time.monotonic(), end, "it does not end")
+            for pid in (process.pid, *workers_of(process.pid)):
+                try:
+                    os.kill(pid, number)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.02)
 
     def _nothing_left(self, pid: int, out: Path) -> None:
         self.assertEqual(processes_of(str(out)), [])
