@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -203,6 +204,19 @@ int file_create(const char *path, const void *data, size_t len, mode_t mode)
 		return rc;
 	}
 	return sync_directory_of(path);
+}
+
+int file_lock_directory(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc;
+
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return fd;
+	rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	close(fd);
+	return rc;
 }
 
 int file_check_private(const char *path, char *err, size_t err_len)

@@ -27,6 +27,12 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
  */
 int file_put(const char *path, const void *data, size_t len);
 
+/**
+ * Hold a directory for this process alone, as long as the descriptor that is returned stays open.
+ * Nothing is written. -EBUSY: another one holds it.
+ */
+int file_lock_directory(const char *path);
+
 /** Create path with these bytes; -EEXIST if something is there. */
 int file_create(const char *path, const void *data, size_t len, mode_t mode);
 

@@ -25,6 +25,8 @@ struct exist_server {
 	struct existence *e;
 	struct exist_server_config cfg;
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	dev_t dev; /* of the socket that we made, */
+	ino_t ino; /* which another may have replaced since */
 	int listener, epoll, stop;
 	_Atomic int *fds; /* of clients_max clients; -1: free */
 	unsigned int started;
@@ -210,6 +212,19 @@ static void *serve(void *arg)
 	return NULL;
 }
 
+/* A connection that waits to be accepted counts, too. */
+static bool is_served(const struct sockaddr_un *a)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	bool yes;
+
+	if (fd < 0)
+		return false;
+	yes = connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0 || errno == EAGAIN;
+	close(fd);
+	return yes;
+}
+
 static int socket_bind(struct exist_server *s)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -222,11 +237,18 @@ static int socket_bind(struct exist_server *s)
 	s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (s->listener < 0)
 		return -errno;
-	/* Only a socket is ever removed. */
-	if (lstat(s->path, &st) == 0 && S_ISSOCK(st.st_mode))
+	/* Only a socket is ever removed, and none that answers. */
+	if (lstat(s->path, &st) == 0 && S_ISSOCK(st.st_mode)) {
+		if (is_served(&a))
+			return -EADDRINUSE;
 		unlink(s->path);
+	}
 	if (bind(s->listener, (struct sockaddr *)&a, sizeof(a)) < 0)
 		return -errno;
+	if (lstat(s->path, &st) < 0)
+		return -errno;
+	s->dev = st.st_dev;
+	s->ino = st.st_ino;
 	if (chmod(s->path, s->cfg.mode) < 0 || listen(s->listener, BACKLOG) < 0)
 		return -errno;
 	return 0;
@@ -284,6 +306,7 @@ err:
 void exist_server_stop(struct exist_server *s)
 {
 	uint64_t one = 1;
+	struct stat st;
 
 	if (s == NULL)
 		return;
@@ -296,8 +319,9 @@ void exist_server_stop(struct exist_server *s)
 			client_close(s, i);
 	free(s->fds);
 	if (s->listener >= 0) {
+		if (lstat(s->path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino)
+			unlink(s->path);
 		close(s->listener);
-		unlink(s->path);
 	}
 	if (s->epoll >= 0)
 		close(s->epoll);

@@ -14,7 +14,7 @@
 struct exist_server;
 
 struct exist_server_config {
-	const char *path; /* of the socket; one that is left over is replaced */
+	const char *path; /* of the socket; one that is left over is replaced, one in use is not */
 	mode_t mode;      /* of it */
 	unsigned int threads;
 	unsigned int clients_max;
@@ -30,7 +30,7 @@ struct exist_server_stats {
 	uint64_t clients, refused, requests, keys, broken;
 };
 
-/** e must live as long. NULL + errno and a sentence in err. */
+/** e must live as long. NULL + errno and a sentence in err; EADDRINUSE: a process answers there. */
 struct exist_server *exist_server_start(struct existence *e, const struct exist_server_config *cfg,
 	char *err, size_t err_len);
 /**
@@ -38,6 +38,6 @@ struct exist_server *exist_server_start(struct existence *e, const struct exist_
  * the owner. Returns how many, at most max.
  */
 size_t exist_server_missed(struct exist_server *s, struct digest128 *out, size_t max);
-/** Ends the threads, closes all clients, removes the socket. NULL is ignored. */
+/** Ends the threads, closes all clients, removes the socket if it is its own. NULL is ignored. */
 void exist_server_stop(struct exist_server *s);
 void exist_server_stats_get(struct exist_server *s, struct exist_server_stats *out);

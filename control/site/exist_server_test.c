@@ -263,6 +263,46 @@ static void client_finds_a_restarted_server_and_a_stranger_none(void **state)
 	free(k);
 }
 
+static void socket_that_answers_is_not_taken_from_who_has_it(void **state)
+{
+	struct fixture *f = *state;
+	struct strait_exist *x = strait_exist_open(f->path, 2000);
+	struct exist_server_config cfg = { .path = f->path,
+		.mode = 0600,
+		.threads = 1,
+		.clients_max = 8,
+		.tenant = tenant,
+		.ctx = f };
+	struct keys *k = keys_make(0, 1, 4);
+	uint8_t answers[4];
+	char err[128];
+
+	assert_non_null(x);
+	assert_null(exist_server_start(&f->e, &cfg, err, sizeof(err)));
+	assert_int_equal(errno, EADDRINUSE);
+	assert_non_null(strstr(err, f->path));
+	assert_int_equal(strait_exist_batch(x, k->k, 4, answers, NULL), 0);
+	strait_exist_close(x);
+	x = strait_exist_open(f->path, 2000);
+	assert_non_null(x);
+	strait_exist_close(x);
+	free(k);
+}
+
+static void socket_of_another_stays_when_an_old_server_ends(void **state)
+{
+	struct fixture *f = *state;
+	struct exist_server *old = f->server;
+	struct strait_exist *x;
+
+	assert_int_equal(unlink(f->path), 0); /* as by hand, or by a start in a race */
+	serve(f);
+	exist_server_stop(old);
+	x = strait_exist_open(f->path, 2000);
+	assert_non_null(x);
+	strait_exist_close(x);
+}
+
 static void broken_request_ends_its_own_connection_alone(void **state)
 {
 	struct fixture *f = *state;
@@ -347,6 +387,8 @@ int main(void)
 		TEST(of_a_part_nothing_is_said_to_be_absent),
 		TEST(failed_fetch_makes_a_key_absent_for_a_while),
 		TEST(client_finds_a_restarted_server_and_a_stranger_none),
+		TEST(socket_that_answers_is_not_taken_from_who_has_it),
+		TEST(socket_of_another_stays_when_an_old_server_ends),
 		TEST(broken_request_ends_its_own_connection_alone),
 		TEST(clients_at_once_get_their_own_answers_while_the_index_grows),
 	};

@@ -2,6 +2,7 @@
 #include "control/site/node.h"
 
 #include "control/base/clock.h"
+#include "control/base/file.h"
 #include "control/base/log.h"
 #include "control/site/exist_server.h"
 #include "control/site/sets.h"
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	TICK_MS = 50,
@@ -43,6 +45,7 @@ struct site_node {
 	struct exist_server **servers; /* of each tenant */
 	struct follower_site site;
 	struct follower **followers; /* one for each source */
+	int state_fd;                /* holds state_dir; -1: there is none */
 	bool ready, partial;
 };
 
@@ -96,6 +99,19 @@ static bool tenant_any(uid_t uid, gid_t gid, struct digest_key *out, void *ctx)
 	(void)gid;
 	*out = *(const struct digest_key *)ctx;
 	return true;
+}
+
+/* Two processes would overwrite each other's memory. */
+static int state_hold(struct site_node *n, char *err, size_t err_len)
+{
+	if (n->cfg->state_dir == NULL)
+		return 0;
+	n->state_fd = file_lock_directory(n->cfg->state_dir);
+	if (n->state_fd >= 0)
+		return 0;
+	snprintf(err, err_len, "state_dir %s: %s", n->cfg->state_dir,
+		n->state_fd == -EBUSY ? "another strait-master uses it" : strerror(-n->state_fd));
+	return n->state_fd;
 }
 
 static int recall_open(struct site_node *n)
@@ -195,7 +211,10 @@ struct site_node *site_node_create(struct event_base *base, const struct site_co
 	if (n == NULL)
 		goto err;
 	n->cfg = cfg;
-	ret = tables_create(n);
+	n->state_fd = -1;
+	ret = state_hold(n, err, err_len);
+	if (ret == 0)
+		ret = tables_create(n);
 	if (ret < 0)
 		goto err;
 	n->tick = event_new(base, -1, EV_PERSIST, tick_cb, n);
@@ -231,6 +250,8 @@ void site_node_destroy(struct site_node *n)
 	sets_destroy(n->sets);
 	index_destroy(n->index);
 	log_destroy(n->log);
+	if (n->state_fd >= 0)
+		close(n->state_fd);
 	free(n);
 }
 

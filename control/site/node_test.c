@@ -278,6 +278,35 @@ static void keys_are_named_with_sizes_unless_they_went_in_silence(void **state)
 	strait_exist_close(x);
 }
 
+static void state_directory_is_of_one_process_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct site_config first = *f->cfg, second = *f->cfg;
+	struct site_tenant_config silent = f->cfg->tenants[0];
+	struct site_node *a, *b;
+	char recall[128], err[300];
+
+	silent.socket = NULL;
+	first.tenants = second.tenants = &silent;
+	first.state_dir = second.state_dir = f->dir;
+	a = site_node_create(f->base, &first, err, sizeof(err));
+	assert_non_null(a);
+	b = site_node_create(f->base, &second, err, sizeof(err));
+	assert_null(b);
+	assert_int_equal(errno, EBUSY);
+	assert_non_null(strstr(err, "another strait-master uses it"));
+	site_node_destroy(a);
+	second.state_dir = (char[]){ "/nonexistent" };
+	assert_null(site_node_create(f->base, &second, err, sizeof(err)));
+	assert_non_null(strstr(err, "/nonexistent: No such file"));
+	second.state_dir = f->dir;
+	b = site_node_create(f->base, &second, err, sizeof(err));
+	assert_non_null(b);
+	site_node_destroy(b);
+	snprintf(recall, sizeof(recall), "%s/recall", f->dir);
+	unlink(recall);
+}
+
 static void configuration_mistakes_name_file_and_line(void **state)
 {
 	struct fixture *f = *state;
@@ -353,6 +382,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(site_answers_for_its_caches_and_says_when_it_cannot),
 		TEST(keys_are_named_with_sizes_unless_they_went_in_silence),
+		TEST(state_directory_is_of_one_process_alone),
 		TEST(configuration_mistakes_name_file_and_line),
 		cmocka_unit_test(each_tenant_has_a_key_of_its_own),
 	};

@@ -185,7 +185,14 @@ check "a site with another secret is refused" until_true 10 refused "secret must
 murder strange
 site_start b
 wait_views
-spawn second "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-b.yaml"
+"$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-b.yaml" >"$LAB_DIR/log/twice.err" 2>&1
+check_py "a second process does not take the state directory" 'rc == 1' rc=$?
+check "and says why" grep -q 'another strait-master uses it' "$LAB_DIR/log/twice.err"
+check "the first one's existence socket still answers" says_no b nobody-put-it
+mkdir -p "$LAB_DIR/site-second"
+sed -e "s,state_dir: .*,state_dir: $LAB_DIR/site-second," -e 's,socket: .*/,&second-,' \
+	"$LAB_DIR/site-b.yaml" >"$LAB_DIR/second.yaml"
+spawn second "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/second.yaml"
 check "a second master of a site is refused" until_true 10 refused "another process"
 check_py "and the first goes on" 'v["connected"] and v["state"] == "live"' v="$(view b)"
 murder second
