@@ -9,7 +9,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset STRAIT_STAGE
-cc=${CC:-cc}
+read -ra cc <<<"${CC:-cc}" # a compiler with its launcher, like "ccache gcc"
 spdx='SPDX-License-Identifier: Apache-2.0'
 
 # A fresh clean tree in $work/tree.
@@ -63,7 +63,7 @@ fails() {
 clean_tree
 touch "$work/mark"
 printf 'int good(int n);\nint good(int n)\n{\n\treturn n;\n}\n' >"$work/good.c"
-"$cc" -c -o "$work/good.o" "$work/good.c"
+"${cc[@]}" -c -o "$work/good.o" "$work/good.c"
 "$here/lint.py" --root "$work/tree" --packet-path "$work/good.o" >"$work/out" || {
 	echo "lint self-test: the clean sample failed:" >&2
 	cat "$work/out" >&2
@@ -115,7 +115,7 @@ for call in 'malloc(1)' 'free(0)' 'printf("%d", 1)' 'pthread_mutex_lock(0)' 'wri
 	END
 	[ "$call" != 'free(0)' ] || sed -i 's/return.*free(0)/free(\&f); return 0/' "$work/bad.c"
 	for opt in '-O0' '-O2 -D_FORTIFY_SOURCE=2'; do
-		"$cc" $opt -w -c -o "$work/bad.o" "$work/bad.c"
+		"${cc[@]}" $opt -w -c -o "$work/bad.o" "$work/bad.c"
 		fails packet_path --packet-path "$work/bad.o"
 	done
 done
