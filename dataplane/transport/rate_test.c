@@ -297,6 +297,8 @@ static void a_queue_met_after_a_pause_does_not_become_the_path(void **state)
 {
 	(void)state;
 	assert_true(rate_after_a_pause(20, 40) <= 0.1e8);
+	/* It never overflows: nothing is lost, and only the delay tells. */
+	assert_true(rate_after_a_pause(20, 4000) <= 0.1e8);
 	/* It is full, so its delay cannot grow: it loses instead. */
 	assert_true(rate_after_a_pause(20, 20) <= 0.1e8);
 }
@@ -320,22 +322,172 @@ static void a_queue_that_never_moves_is_the_path(void **state)
 	assert_true(line_run(&l, 1000) >= 0.95e8);
 }
 
+/* A path that becomes longer at once is used again in some round trips, before anybody looks. */
+static void a_jump_that_stays_flat_is_another_path(void **state)
+{
+	const double rtt[] = { 10, 40, 100 };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		struct line l;
+
+		line_init(&l, 1e8, rtt[i], 100000000);
+		l.bulk = true;
+		line_run(&l, 2000);
+		l.rtt_ms = 1.5 * rtt[i];
+		line_run(&l, 50 + 8 * rtt[i]);
+		assert_true(line_run(&l, 200) >= 0.95e8);
+	}
+}
+
+/* Reports every 8 ms over a round trip of 40 ms, with the delay and the loss that they are told. */
+struct feed {
+	struct rate r;
+	struct rate_report p;
+};
+
+static void feed_init(struct feed *f, uint64_t cap_bps, bool bulk)
+{
+	*f = (struct feed){ .p = { .now_ns = 1000 * MS,
+				    .newest_us = 1000000,
+				    .rtt_ns = 40 * MS,
+				    .min_rtt_ns = 40 * MS,
+				    .limited = true,
+				    .bulk = bulk } };
+	rate_init(&f->r, cap_bps);
+}
+
+/* What is sent at the rate of now, n times: so much later than without a queue, so much lost. */
+static void feed(struct feed *f, int n, uint64_t late_ms, double loss)
+{
+	for (int i = 0; i < n; i++) {
+		uint64_t bytes = f->r.rate_bps / 1000;
+
+		f->p.now_ns += 8 * MS;
+		f->p.newest_us += 8000;
+		f->p.sent_ns = f->p.now_ns - 40 * MS - late_ms * MS;
+		f->p.rtt_ns = (40 + late_ms) * MS;
+		f->p.lost = f->p.spread_lost = (uint64_t)(loss * (double)bytes);
+		f->p.bytes = bytes - f->p.lost;
+		rate_report(&f->r, &f->p);
+	}
+}
+
+static void a_jump_is_another_path_only_when_flat_and_without_loss(void **state)
+{
+	struct feed f;
+	int64_t base;
+
+	(void)state;
+	feed_init(&f, 100000000, false);
+	feed(&f, 100, 0, 0);
+	base = f.r.base_ns;
+	feed(&f, 10, 20, 0);
+	assert_int_equal(f.r.base_ns, base + 20 * (int64_t)MS);
+	/* It is full, so flat, but loses. */
+	feed_init(&f, 100000000, false);
+	feed(&f, 100, 0, 0);
+	base = f.r.base_ns;
+	feed(&f, 10, 20, 0.1);
+	assert_int_equal(f.r.base_ns, base);
+	/* It grows on. */
+	feed_init(&f, 100000000, false);
+	feed(&f, 100, 0, 0);
+	base = f.r.base_ns;
+	for (uint64_t i = 0; i < 10; i++)
+		feed(&f, 1, 20 + 2 * i, 0);
+	assert_int_equal(f.r.base_ns, base);
+}
+
+/* What gives way looks whether the queue ever moves: if not it may be the path's. */
+static void a_queue_is_put_on_trial_when_it_has_not_moved_for_long(void **state)
+{
+	struct feed f;
+
+	(void)state;
+	for (int moves = 0; moves < 2; moves++) {
+		bool trial = false;
+
+		feed_init(&f, 100000000, true);
+		feed(&f, 200, 0, 0);
+		for (uint64_t i = 1; i <= 12; i++) /* by little: no jump */
+			feed(&f, 1, i, 0);
+		for (uint64_t i = 0; i < 800; i++) {
+			feed(&f, 1, moves ? 12 + i / 20 % 6 : 12, 0);
+			assert_true(trial || f.r.yielding || f.r.trial);
+			trial = trial || f.r.trial;
+		}
+		assert_int_equal(trial, !moves);
+	}
+}
+
+/* A higher base, taken on trial after a pause, is given up when more load raises the delay. */
+static void a_trial_fails_by_delay_alone(void **state)
+{
+	struct feed f;
+	int64_t base;
+
+	(void)state;
+	feed_init(&f, 100000000, true);
+	feed(&f, 100, 0, 0);
+	base = f.r.base_ns;
+	f.p.now_ns += 5000 * MS;
+	f.p.newest_us += 5000000;
+	feed(&f, 1, 20, 0);
+	assert_true(f.r.trial);
+	assert_int_equal(f.r.base_ns, base + 20 * (int64_t)MS);
+	for (uint64_t i = 1; i < 20 && f.r.trial; i++)
+		feed(&f, 1, 20 + i, 0);
+	assert_false(f.r.trial);
+	assert_int_equal(f.r.base_ns, base);
+	/* When it does not, the path is another one. */
+	feed_init(&f, 100000000, true);
+	feed(&f, 100, 0, 0);
+	f.p.now_ns += 5000 * MS;
+	f.p.newest_us += 5000000;
+	feed(&f, 60, 20, 0);
+	assert_false(f.r.trial);
+	assert_int_equal(f.r.base_ns, base + 20 * (int64_t)MS);
+}
+
+/* The test ends with less, for less was sent until now: on goes the new cap, not the old rate. */
+static void a_cap_raised_at_the_end_of_a_test_of_the_loss_is_used(void **state)
+{
+	struct feed f;
+
+	(void)state;
+	feed_init(&f, 100000000, false);
+	for (int i = 0; i < 500 && !f.r.test_counts; i++)
+		feed(&f, 1, 0, 0.2);
+	assert_true(f.r.testing && f.r.test_counts);
+	feed(&f, 2, 0, 0.2);
+	rate_set_cap(&f.r, 200000000);
+	f.r.rate_bps /= 4; /* what the next report speaks of was sent before */
+	feed(&f, 1, 0, 0.2);
+	assert_false(f.r.testing);
+	assert_int_equal(f.r.rate_bps, 200000000);
+}
+
 /* The session is at its cap: the new one is used at once, and stays though the path loses. */
 static void a_cap_raised_during_a_test_of_the_loss_is_used(void **state)
 {
-	struct line l;
-
 	(void)state;
-	line_init(&l, 1e9, 60, 400000000);
-	l.loss = 0.15;
-	for (int i = 0; i < 4000 && !l.r.testing; i++)
-		line_run(&l, 1);
-	assert_true(l.r.testing);
-	rate_set_cap(&l.r, 800000000);
-	line_run(&l, 300);
-	for (int i = 0; i < 20; i++)
-		assert_true(line_run(&l, 300) >= 0.75e9);
-	assert_int_equal(l.r.ceiling_bps, 0);
+	/* At any moment of it: what was sent before says that less arrives. */
+	for (int after_ms = 0; after_ms <= 100; after_ms += 5) {
+		struct line l;
+
+		line_init(&l, 1e9, 60, 400000000);
+		l.loss = 0.15;
+		for (int i = 0; i < 4000 && !l.r.testing; i++)
+			line_run(&l, 1);
+		assert_true(l.r.testing);
+		line_run(&l, after_ms);
+		rate_set_cap(&l.r, 800000000);
+		line_run(&l, 300);
+		for (int i = 0; i < 20; i++)
+			assert_true(line_run(&l, 300) >= 0.75e9);
+		assert_int_equal(l.r.ceiling_bps, 0);
+	}
 }
 
 /* One who sends next to nothing fills what nobody left him; then a little less is enough. */
@@ -385,6 +537,11 @@ int main(void)
 		cmocka_unit_test(bulk_is_not_stuck_when_the_path_grew_while_it_was_idle),
 		cmocka_unit_test(a_queue_met_after_a_pause_does_not_become_the_path),
 		cmocka_unit_test(a_queue_that_never_moves_is_the_path),
+		cmocka_unit_test(a_jump_that_stays_flat_is_another_path),
+		cmocka_unit_test(a_jump_is_another_path_only_when_flat_and_without_loss),
+		cmocka_unit_test(a_queue_is_put_on_trial_when_it_has_not_moved_for_long),
+		cmocka_unit_test(a_trial_fails_by_delay_alone),
+		cmocka_unit_test(a_cap_raised_at_the_end_of_a_test_of_the_loss_is_used),
 		cmocka_unit_test(a_cap_raised_during_a_test_of_the_loss_is_used),
 		cmocka_unit_test(bulk_does_not_give_way_to_a_trickle),
 		cmocka_unit_test(an_idle_sender_learns_nothing),
