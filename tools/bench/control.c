@@ -6,6 +6,7 @@
 #include "tools/bench/host.h"
 #include "tools/bench/keys.h"
 #include "tools/bench/master.h"
+#include "tools/bench/tempdir.h"
 
 #include <event2/event.h>
 
@@ -234,6 +235,6 @@ int control_load_run(const struct bench_options *o, struct result *r)
 	if (w.base != NULL)
 		event_base_free(w.base);
 	free(w.us);
-	master_remove(&m);
+	tempdir_remove();
 	return ret;
 }

@@ -3,6 +3,7 @@
 
 #include "tools/bench/host.h"
 #include "tools/bench/source.h"
+#include "tools/bench/tempdir.h"
 
 #include "dataplane/edge/eal.h"
 #include "dataplane/edge/port.h"
@@ -362,16 +363,15 @@ int edge_bench_run(const struct bench_options *o, struct result *r)
 {
 	struct shared *s =
 		mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	char dir[] = "/tmp/strait-bench-XXXXXX", socket[64];
+	char dir[TEMPDIR_BYTES], socket[TEMPDIR_BYTES + 8];
 	pid_t pid[2] = { -1, -1 };
 	int ret = 0;
 
 	if (s == MAP_FAILED)
 		return -ENOMEM;
-	if (mkdtemp(dir) == NULL) {
-		ret = -errno;
+	ret = tempdir_create(dir);
+	if (ret < 0)
 		goto unmap;
-	}
 	snprintf(socket, sizeof(socket), "%s/memif", dir);
 	for (int me = 1; me >= 0; me--) { /* who listens comes first */
 		pid[me] = edge_fork(o, s, me, socket);
@@ -390,8 +390,7 @@ int edge_bench_run(const struct bench_options *o, struct result *r)
 			kill(pid[me], SIGKILL);
 		waitpid(pid[me], NULL, 0);
 	}
-	unlink(socket);
-	rmdir(dir);
+	tempdir_remove();
 unmap:
 	munmap(s, sizeof(*s));
 	return ret;

@@ -3,6 +3,7 @@
 #include "tools/bench/host.h"
 #include "tools/bench/keys.h"
 #include "tools/bench/redis.h"
+#include "tools/bench/tempdir.h"
 
 #include <strait/strait.h>
 
@@ -152,7 +153,7 @@ static int run(const struct bench_options *o, struct peers *p, struct result *r)
 int exist_socket_run(const struct bench_options *o, struct index *x, struct result *r)
 {
 	struct existence *e = malloc(sizeof(*e));
-	char dir[] = "/tmp/strait-bench-XXXXXX", path[64], err[128] = "";
+	char dir[TEMPDIR_BYTES], path[TEMPDIR_BYTES + 8], err[128] = "";
 	struct exist_server_config cfg = { .path = path,
 		.mode = 0600,
 		.threads = 1,
@@ -164,9 +165,10 @@ int exist_socket_run(const struct bench_options *o, struct index *x, struct resu
 
 	if (e == NULL)
 		return ret;
-	if (mkdtemp(dir) == NULL) {
+	ret = tempdir_create(dir);
+	if (ret < 0) {
 		free(e);
-		return -errno;
+		return ret;
 	}
 	snprintf(path, sizeof(path), "%s/exist", dir);
 	existence_init(e, x, INDEX_PRESENT_MASK, UINT64_MAX);
@@ -188,9 +190,7 @@ out:
 	strait_exist_close(p.ours);
 	redis_stop(p.redis);
 	exist_server_stop(server);
-	snprintf(path, sizeof(path), "%s/redis.sock", dir);
-	unlink(path);
-	rmdir(dir);
+	tempdir_remove();
 	free(e);
 	return ret;
 }

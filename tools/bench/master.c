@@ -4,9 +4,9 @@
 #include "control/ctl/pki.h"
 #include "tools/bench/fleet.h"
 #include "tools/bench/host.h"
+#include "tools/bench/tempdir.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -75,11 +75,9 @@ int master_prepare(struct master_process *m, uint64_t keys, char *err, size_t er
 {
 	int ret;
 
-	snprintf(m->dir, sizeof(m->dir), "/tmp/strait-bench-XXXXXX");
-	if (mkdtemp(m->dir) == NULL) {
-		m->dir[0] = '\0';
-		return -errno;
-	}
+	ret = tempdir_create(m->dir);
+	if (ret < 0)
+		return ret;
 	ret = pki_init(m->dir, DAYS, err, err_len);
 	if (ret == 0)
 		ret = issue(m, "-", "master", "master", err, err_len);
@@ -141,25 +139,6 @@ void master_stop(struct master_process *m)
 	kill(m->pid, SIGTERM);
 	(void)waitpid(m->pid, NULL, 0);
 	m->pid = 0;
-}
-
-void master_remove(struct master_process *m)
-{
-	DIR *d = m->dir[0] != '\0' ? opendir(m->dir) : NULL;
-	struct dirent *e;
-
-	if (d == NULL)
-		return;
-	if (getenv("STRAIT_BENCH_KEEP") != NULL) {
-		fprintf(stderr, "strait-bench: kept %s\n", m->dir);
-		closedir(d);
-		return;
-	}
-	while ((e = readdir(d)) != NULL)
-		if (e->d_name[0] != '.')
-			(void)unlinkat(dirfd(d), e->d_name, 0);
-	closedir(d);
-	(void)rmdir(m->dir);
 }
 
 uint64_t master_cpu_ns(const struct master_process *m)

@@ -11,7 +11,7 @@
  */
 
 struct master_process {
-	char dir[64];     /* certificates, ledger, log */
+	char dir[64];     /* of tempdir.h: certificates, ledger, log */
 	char address[32]; /* 127.0.0.1 and a free port */
 	pid_t pid;
 	uint64_t began_ns;
@@ -23,7 +23,6 @@ int master_prepare(struct master_process *m, uint64_t keys, char *err, size_t er
 int master_spawn(struct master_process *m);
 /** SIGTERM, and wait for its end. */
 void master_stop(struct master_process *m);
-void master_remove(struct master_process *m);
 
 /** CPU time of all its threads. */
 uint64_t master_cpu_ns(const struct master_process *m);
