@@ -25,6 +25,7 @@ static const char usage[] =
 	"  --json               counters as JSON, one object a line\n"
 	"  --inject-forged PPS  add PPS forged Strait data packets a second to each direction\n"
 	"  --late-us N          a packet sent N us after its time is an overrun (2000)\n"
+	"  --nap-us N           sleep N us at most: packets are up to 3/5 of that late (50)\n"
 	"  --mtu N              largest IP packet of the line, 68..9000 (1500)\n"
 	"  --mem MIB            most memory for packets in flight (2048)\n"
 	"  --poll-mode          never sleep, and do not ask for real-time priority\n"
@@ -53,6 +54,7 @@ static const struct option_def defs[] = {
 	{ "seconds", NUMBER, FIELD(seconds), 0, 86400000 },
 	{ "stats-ms", NUMBER, FIELD(stats_ms), 0, 86400000 },
 	{ "late-us", NUMBER, FIELD(late_us), 1, 10000000 },
+	{ "nap-us", NUMBER, FIELD(nap_us), 1, 10000 },
 	{ "inject-forged", NUMBER, FIELD(forged_pps), 0, 1000000 },
 	{ "mem", NUMBER, FIELD(mem_mib), 64, 1048576 },
 	{ "mtu", NUMBER, FIELD(mtu), 68, 9000 },
@@ -223,6 +225,7 @@ int wan_options_parse(struct wan_options *o, int argc, char **argv, char *errbuf
 	o->seed = 1;
 	o->stats_ms = 1000;
 	o->late_us = 2000;
+	o->nap_us = 50;
 	o->mem_mib = 2048;
 	o->mtu = 1500;
 	o->cpu = -1;

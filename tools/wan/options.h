@@ -23,6 +23,7 @@ struct wan_options {
 	uint64_t seconds;  /* 0: until a signal */
 	uint64_t stats_ms; /* 0: only at the end */
 	uint64_t late_us;
+	uint64_t nap_us; /* longest */
 	uint64_t forged_pps;
 	uint64_t mem_mib;
 	uint64_t mtu;

@@ -56,13 +56,15 @@ static void own_options_are_read(void **state)
 	(void)state;
 	assert_int_equal(PARSE(PORTS, "--seed", "18446744073709551615", "--seconds", "9",
 				 "--stats-ms", "0", "--json", "--inject-forged", "50",
-				 "--poll-mode"),
+				 "--poll-mode", "--nap-us", "250"),
 		0);
+	assert_int_equal(opt.nap_us, 250);
 	assert_true(opt.seed == UINT64_MAX && opt.seconds == 9 && opt.stats_ms == 0);
 	assert_true(opt.json && opt.poll_mode && opt.forged_pps == 50 && !opt.hugepages);
 	assert_string_equal(opt.vdev[WAN_B], "net_null1");
 	assert_int_equal(PARSE("--help"), 0);
 	assert_true(opt.help);
+	assert_int_equal(opt.nap_us, 50);
 }
 
 static void mistakes_are_named(void **state)
