@@ -3,7 +3,8 @@
 
 One request a line on stdin, one answer a line on stdout. Values follow from key and size, so that
 whoever made them can say what another reads: {"op": "put", "keys": [..], "size": N} answers with
-hashes, {"op": "get", "keys": [..]} with the hashes of what is there, as Mooncake hands it over.
+hashes (without them if "blind"), {"op": "hash", ..} says them beforehand, {"op": "get", "keys":
+[..]} with the hashes of what is there, as Mooncake hands it over.
 """
 
 import argparse
@@ -82,10 +83,20 @@ class Engine:
             for n, key in enumerate(part):
                 place = self.view[n * size:(n + 1) * size]
                 fill(place, key, r.get("salt", 0))
-                hashes.append(digest(place))
+                if not r.get("blind"):
+                    hashes.append(digest(place))
                 places.append(self.base + n * size)
             codes += self.store.batch_put_from(part, places, [size] * len(part), config)
         return {"codes": codes, "hashes": hashes}
+
+    def hash(self, r: dict[str, Any]) -> dict[str, Any]:
+        """Of what put() would put."""
+        place = self.view[:r["size"]]
+        hashes = []
+        for key in r["keys"]:
+            fill(place, key, r.get("salt", 0))
+            hashes.append(digest(place))
+        return {"hashes": hashes}
 
     def get(self, r: dict[str, Any]) -> dict[str, Any]:
         """Hashes of what the store hands over, null where it does not."""
@@ -115,7 +126,8 @@ class Engine:
 
     def serve(self) -> None:
         """Until stdin ends."""
-        ops = {"put": self.put, "get": self.get, "exist": self.exist, "remove": self.remove}
+        ops = {"put": self.put, "hash": self.hash, "get": self.get, "exist": self.exist,
+               "remove": self.remove}
         print(json.dumps({"ready": True}), flush=True)
         for line in sys.stdin:
             r = json.loads(line)

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import select
 import shutil
 import signal
@@ -64,7 +65,7 @@ class Process:
             self.popen = subprocess.Popen(
                 argv, stdin=subprocess.PIPE if pipes else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if pipes else out, stderr=out, text=pipes,
-                start_new_session=True, cwd=lab.dir, env=lab.env)
+                process_group=0, cwd=lab.dir, env=lab.env)
 
     def alive(self) -> bool:
         """Whether it still runs."""
@@ -134,11 +135,12 @@ class Lab:
     """All processes, their files and addresses; a context manager."""
 
     def __init__(self, build: str, name: str, *, netns: bool = False, wan: Sequence[str] = (),
-                 cap: str = "400Mbit", pool_mib: int = 256, segment_mib: int = 512,
+                 cap: str = "400Mbit", line: str = "", pool_mib: int = 256, segment_mib: int = 512,
                  lease_ms: int = 2000, client_ttl_s: int = 5) -> None:
         self.build = os.path.abspath(build)
         self.bin = os.path.join(self.build, "bin")
         self.netns, self.wan, self.cap = netns, list(wan), cap
+        self.line = line or ("kernel" if netns else "memif")
         self.pool_mib, self.segment_mib = pool_mib, segment_mib
         self.lease_ms, self.client_ttl_s = lease_ms, client_ttl_s
         self.dir = tempfile.mkdtemp(prefix=f"strait-{name}-")
@@ -150,13 +152,18 @@ class Lab:
         self.processes: dict[str, Process] = {}
         self.engines: dict[str, Engine] = {}
         self.segments: dict[str, int] = {}  # MiB, where not segment_mib
+        # Whose memory a site's store has: "client" (of its own), "engine" or "gateway".
+        self.memory = {"a": "client", "b": "client"}
         self.env = {**os.environ, "GLOG_minloglevel": "1"}
         self.keep = bool(os.environ.get("KEEP"))
         # Mooncake's own package of the environment this runs in.
         self.venv = os.path.join(self.build, "mooncake-venv")
         self.python = os.path.join(self.venv, "bin", "python")
         self.port = self._ports()
-        for d in ("log", "run", "state-a", "state-b", "site-a", "site-b"):
+        # A full disk's queue must not stop the line when it prints its counters.
+        os.mkdir(os.path.join(self.shm, "log"))
+        os.symlink(os.path.join(self.shm, "log"), self.path("log"))
+        for d in ("run", "state-a", "state-b", "site-a", "site-b"):
             os.makedirs(self.path(d))
 
     def path(self, *parts: str) -> str:
@@ -181,6 +188,9 @@ class Lab:
         if self.netns:
             for ns in self.ns.values():
                 subprocess.run(["ip", "netns", "del", ns], capture_output=True, check=False)
+        if self.keep:
+            os.unlink(self.path("log"))
+            shutil.copytree(os.path.join(self.shm, "log"), self.path("log"))
         shutil.rmtree(self.shm, ignore_errors=True)
         if self.keep:
             print(f"kept: {self.dir}")
@@ -273,7 +283,7 @@ class Lab:
 
     def device(self, site: str) -> str:
         """An edge's port."""
-        if self.netns:
+        if self.line == "kernel":
             return ("net_af_packet0,iface=wan,qdisc_bypass=1,blocksz=65536,framesz=2048,"
                     "framecnt=4096")
         return (f"net_memif0,role=client,id=0,socket={self.path('run', site + '.memif')},"
@@ -304,6 +314,8 @@ port:
   address: 10.77.0.{11 if s == 'a' else 12}/24
 eal:
   memory: 192M
+worker:
+  max_sleep_us: 500
 control:
   listen: {self.mgmt(s)}:{self.port['edge-' + s]}
   drain_timeout: 2s
@@ -352,15 +364,28 @@ policies:
     def spawn(self, name: str, site: str, argv: Sequence[str], pipes: bool = False) -> Process:
         """Start a program at a site (m: in between) under a name of the laboratory.
 
-        The line keeps time before all others, then the edges, which have cores of their own
-        elsewhere.
+        The edges, which have processors of their own elsewhere, have real-time priority instead,
+        as the line takes for itself; they sleep when there is nothing to do.
         """
         if os.geteuid() == 0:
-            kind = name.partition("-")[0]
-            argv = ["nice", "-n", str({"wan": -15, "edge": -12}.get(kind, -5)), *argv]
+            first = ["chrt", "--rr", "1"] if name.startswith("edge") else ["nice", "-n", "-5"]
+            argv = [*first, *argv]
         p = Process(self, name, self._within(site, argv), pipes)
         self.processes[name] = p
         return p
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of a processor that each program which runs has used, and this one."""
+        out = {}
+        for name, p in self.processes.items():
+            with contextlib.suppress(OSError), open(f"/proc/{p.popen.pid}/stat",
+                                                    encoding="utf-8") as f:
+                fields = f.read().rpartition(")")[2].split()  # proc(5): 14 and 15 count from pid
+                out[name] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        own = [resource.getrusage(who) for who in (resource.RUSAGE_SELF,
+                                                   resource.RUSAGE_CHILDREN)]
+        out["watching"] = sum(r.ru_utime + r.ru_stime for r in own)
+        return out
 
     def kill(self, name: str) -> None:
         """SIGKILL."""
@@ -398,7 +423,15 @@ policies:
             "--metadata_server=P2PHANDSHAKE", f"--master_server_address={self.rpc(site)}",
             "--protocol=tcp", f"--port={self.port['client-' + site]}",
             f"--http_port={self.port['http-' + site]}",
-            f"--global_segment_size={self.segments.get(site, self.segment_mib)} MB"])
+            f"--global_segment_size={self.segment(site)} MB"])
+        self.mounted(site)
+
+    def segment(self, site: str) -> int:
+        """MiB of memory of a site's store."""
+        return self.segments.get(site, self.segment_mib)
+
+    def mounted(self, site: str) -> None:
+        """Wait until a site's store has memory."""
         until(f"store memory of {site} is mounted",
               lambda: b'"status":"OK"' in self.admin(site, "/get_segments_detail"))
 
@@ -431,9 +464,13 @@ policies:
     def engine(self, site: str, of: str = "", name: str = "") -> Engine:
         """A client at a site, of its store or another's."""
         name = name or f"engine-{site}{of}"
+        own = not of and self.memory[site] == "engine"
         self.engines[name] = Engine(self.spawn(name, site, [
             self.python, os.path.join(HERE, "engine.py"), "--master", self.rpc(of or site),
-            "--host", self.host(site), "--slice", "0" if of else str(1 << 20)], pipes=True))
+            "--host", self.host(site), "--slice", "0" if of else str(1 << 20),
+            "--segment", str(self.segment(site) << 20 if own else 0)], pipes=True))
+        if own:
+            self.mounted(site)
         return self.engines[name]
 
     def both(self) -> tuple[Engine, Engine]:
@@ -445,7 +482,9 @@ policies:
         self.spawn(f"gateway-{site}", site, [
             os.path.join(self.bin, "strait-mooncake"), "--socket",
             self.path("run", f"gateway-{site}"), "--pool", f"{self.shm}/{site}.pool", "--master",
-            self.rpc(site), "--host", self.host(site), *more])
+            self.rpc(site), "--host", self.host(site),
+            "--segment", str(self.segment(site) if self.memory[site] == "gateway" else 0),
+            *more])
         self.ready(f"gateway-{site}")
 
     def gateway_status(self, site: str) -> dict[str, Any]:
@@ -476,9 +515,9 @@ policies:
     def wan_up(self) -> None:
         """Start the emulator."""
         argv = [os.path.join(self.bin, "strait-wan"), "--json", "--stats-ms", "500", "--late-us",
-                "20000", *self.wan]
+                "20000", "--nap-us", "250", *self.wan]
         for i, side in enumerate("ab"):
-            if self.netns:
+            if self.line == "kernel":
                 argv += [f"--port-{side}", f"net_af_packet{i},iface=wan-{side},qdisc_bypass=1,"
                          "blocksz=65536,framesz=2048,framecnt=4096"]
             else:
@@ -499,7 +538,8 @@ policies:
         self.master()
         for s in "ab":
             self.mooncake_master(s)
-            self.mooncake_client(s)
+            if self.memory[s] == "client":
+                self.mooncake_client(s)
             self.edge(s)
             self.gateway(s)
             self.site_master(s)

@@ -31,6 +31,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     p.add_argument("--replicas", type=int, default=1, help="of what is put (%(default)s)")
     p.add_argument("--soft-pin", type=float, default=0, metavar="SECONDS",
                    help="pin what is put for that long; 0: not")
+    p.add_argument("--segment", type=int, default=0, metavar="MIB",
+                   help="memory to add to the store; what is put goes there first, without a "
+                   "socket between. It leaves the store with this process (%(default)s)")
     p.add_argument("--checksum", action="store_true",
                    help="take and verify the store's own checksums (slow in the client)")
     p.add_argument("--batch", type=int, default=32, help="objects of one call (%(default)s)")
@@ -61,8 +64,8 @@ def main(argv: Sequence[str]) -> int:
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, lambda *_: stop.set())
     store = Store({"host": o.host, "metadata": o.metadata, "buffer": 1 << 20,
-                   "protocol": o.protocol, "device": o.device, "master": o.master,
-                   "tenant": o.tenant, "replicas": o.replicas,
+                   "segment": o.segment << 20, "protocol": o.protocol, "device": o.device,
+                   "master": o.master, "tenant": o.tenant, "replicas": o.replicas,
                    "soft_pin_ms": int(o.soft_pin * 1000)}, stop)
     try:
         g = gateway.Gateway(pool.load(o.lib), o.socket, o.pool, o.tenant, store, o.batch,

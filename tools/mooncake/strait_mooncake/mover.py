@@ -10,8 +10,10 @@ has already is left as it is.
 """
 
 import collections
+import contextlib
 import errno
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -27,6 +29,7 @@ PLACES_MAX = 65536
 TRIES = 3  # to read an object that the store says it has
 RETRY_S = 0.2
 FULL_MAX_S = 5.0
+POLITE = 5  # nice
 
 
 @dataclass
@@ -101,7 +104,14 @@ class Mover:
         return out
 
     def run(self, jobs: "queue.SimpleQueue[Job]", move: Callable[[list[Job]], None]) -> None:
-        """A direction's thread."""
+        """A direction's thread.
+
+        Mooncake's client polls in it until its own threads are done: it must not keep them from
+        a processor.
+        """
+        me = threading.get_native_id()
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, me, os.getpriority(os.PRIO_PROCESS, me) + POLITE)
         try:
             while True:
                 batch = self.take(jobs)

@@ -68,12 +68,14 @@ class Store:
 
         o = self._options
         store = MooncakeDistributedStore()
-        rc = store.setup(o["host"], o["metadata"], 0, o["buffer"], o["protocol"], o["device"],
-                         o["master"], tenant_id=o["tenant"])
+        rc = store.setup(o["host"], o["metadata"], o["segment"], o["buffer"], o["protocol"],
+                         o["device"], o["master"], tenant_id=o["tenant"])
         if rc != 0:
             raise Unavailable(f"setup says {rc}")
         self._config = ReplicateConfig()
         self._config.replica_num = o["replicas"]
+        if o["segment"]:  # what lies in this process is copied there without a socket between
+            self._config.preferred_segments = [store.get_hostname()]
         if o["soft_pin_ms"]:
             self._config.soft_pin_action = SoftPinAction.ENABLE
             self._config.soft_pin_ttl_ms = o["soft_pin_ms"]
