@@ -3,6 +3,7 @@
 
 #include "control/base/config_where.h"
 #include "control/base/file.h"
+#include "control/base/units.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -232,6 +233,24 @@ int config_fail(char *err, size_t err_len, const char *path, const char *where, 
 	snprintf(err, err_len, "%s:%u: %s%s%s", path, config_line(path, where), where,
 		where[0] != '\0' ? ": " : "", without_place(message, where));
 	return -EINVAL;
+}
+
+int config_duration(const char *path, const char *where, const char *text, uint64_t least_ns,
+	uint64_t most_ns, uint64_t *out, char *err, size_t err_len)
+{
+	char why[200], least[UNITS_TEXT_MAX], most[UNITS_TEXT_MAX];
+	uint64_t ns;
+
+	if (text == NULL)
+		return 0;
+	if (units_parse_duration(text, &ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, where, "%s", why);
+	if (ns < least_ns || ns > most_ns)
+		return config_fail(err, err_len, path, where, "must be %s to %s",
+			units_format_duration(least_ns, least),
+			units_format_duration(most_ns, most));
+	*out = ns;
+	return 0;
 }
 
 char *config_print(const struct cyaml_schema_value *schema, const void *data)

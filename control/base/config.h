@@ -4,12 +4,15 @@
 #include <cyaml/cyaml.h>
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * YAML configuration through a libcyaml schema. Unknown keys, wrong types, missing keys, aliases
  * and a second value for one key are errors, and every error names file and line:
  *
  *   /etc/strait/master.yaml:7: unexpected key "lissten"
+ *
+ * So are collections within 32 others: time to read them would grow with the square.
  *
  * Values with units are loaded as strings and parsed afterwards; config_fail() gives such a later
  * error the line of the value it is about. Any thread; files up to 1 MiB.
@@ -45,6 +48,16 @@ unsigned int config_line(const char *path, const char *where);
 /** Write "<path>:<line of where>: <message>" into err and return -EINVAL. */
 int config_fail(char *err, size_t err_len, const char *path, const char *where, const char *fmt,
 	...) __attribute__((format(printf, 5, 6)));
+
+/**
+ * A duration between these bounds, both included; text NULL leaves *out as it is. 0 or what
+ * config_fail() gives. Sums of a few with a time of the clock must not overflow: a most of some
+ * years is enough for anybody.
+ */
+int config_duration(const char *path, const char *where, const char *text, uint64_t least_ns,
+	uint64_t most_ns, uint64_t *out, char *err, size_t err_len);
+#define CONFIG_SECOND UINT64_C(1000000000)
+#define CONFIG_DAY    (86400 * CONFIG_SECOND)
 
 /** The configuration as YAML text, for --print-effective-config. malloc'd; NULL + errno. */
 char *config_print(const struct cyaml_schema_value *schema, const void *data);

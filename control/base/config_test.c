@@ -119,6 +119,7 @@ static void every_error_names_file_and_line(void **state)
 		{ "listen: &x a\nitems:\n- name: *x\n", "f:3: YAML aliases are not accepted" },
 		{ "listen: a\n---\nlisten: b\n", "f:2: a second YAML document" },
 		{ "listen: \"a\\0b\"\n", "f:1: a value has a NUL" },
+		{ "listen: a\nitems: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[", "f:2: too many lists" },
 		{ "", "f:1: the file is empty" },
 		{ "# only a comment\n", "f:1: the file is empty" },
 		{ "- a\n", "f:1: " },
@@ -290,6 +291,26 @@ static void a_file_that_a_user_names_keeps_its_kind_and_mode(void **state)
 	umask(before);
 }
 
+static void durations_are_within_bounds(void **state)
+{
+	uint64_t ns = 7;
+
+	(void)state;
+	assert_int_equal(config_duration("f", "x", NULL, 1, 2, &ns, err, sizeof(err)), 0);
+	assert_int_equal(ns, 7);
+	assert_int_equal(config_duration("f", "x", "2s", CONFIG_SECOND, CONFIG_DAY, &ns, err,
+				 sizeof(err)),
+		0);
+	assert_int_equal(ns, 2 * CONFIG_SECOND);
+	assert_int_equal(config_duration("f", "x", "25h", CONFIG_SECOND, CONFIG_DAY, &ns, err,
+				 sizeof(err)),
+		-EINVAL);
+	assert_non_null(strstr(err, "must be 1.00 s to 1.00 d"));
+	assert_int_equal(config_duration("f", "x", "2", CONFIG_SECOND, CONFIG_DAY, &ns, err,
+				 sizeof(err)),
+		-EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -301,6 +322,7 @@ int main(void)
 		cmocka_unit_test(names_keep_to_the_rule),
 		cmocka_unit_test(a_file_that_a_user_names_keeps_its_kind_and_mode),
 		cmocka_unit_test(files_are_replaced_whole_and_never_overwritten_by_create),
+		cmocka_unit_test(durations_are_within_bounds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,9 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { DEPTH_MAX = 32 };
+
+static bool is_begin(const yaml_event_t *e)
+{
+	return e->type == YAML_SEQUENCE_START_EVENT || e->type == YAML_MAPPING_START_EVENT;
+}
+
+static bool is_end(const yaml_event_t *e)
+{
+	return e->type == YAML_SEQUENCE_END_EVENT || e->type == YAML_MAPPING_END_EVENT;
+}
+
 unsigned int config_where_check(const char *text, size_t len, char *problem, size_t problem_len)
 {
-	unsigned int line = 0, documents = 0;
+	unsigned int line = 0, documents = 0, depth = 0;
 	yaml_parser_t parser;
 	yaml_event_t event;
 	bool end = false;
@@ -30,7 +42,12 @@ unsigned int config_where_check(const char *text, size_t len, char *problem, siz
 			line = (unsigned int)parser.problem_mark.line + 1;
 			break;
 		}
-		if (event.type == YAML_DOCUMENT_START_EVENT && ++documents > 1) {
+		depth += is_begin(&event);
+		depth -= is_end(&event);
+		if (depth > DEPTH_MAX) {
+			snprintf(problem, problem_len, "too many lists or mappings in each other");
+			line = (unsigned int)event.start_mark.line + 1;
+		} else if (event.type == YAML_DOCUMENT_START_EVENT && ++documents > 1) {
 			snprintf(problem, problem_len, "a second YAML document begins here");
 			line = (unsigned int)event.start_mark.line + 1;
 		} else if (event.type == YAML_ALIAS_EVENT) {

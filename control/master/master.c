@@ -300,6 +300,8 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 		event_base_dispatch(m.base);
 		log_info("master", "stopped");
 	}
+	if (rc != 0)
+		log_error("master", "cannot start or go on error=%s", strerror(-rc));
 	rpc_listener_destroy(m.listener);
 	rpc_tls_destroy(m.tls);
 	local_sites_destroy(&m);

@@ -46,7 +46,7 @@ struct master;
 
 struct site {
 	TAILQ_ENTRY(site) entry;
-	char name[ORDERBOOK_SITE_MAX], label[128];
+	char name[ORDERBOOK_SITE_MAX], label[MASTER_LABEL_MAX + 1];
 	uint64_t cap_bps;
 	bool configured, stored; /* by the file, by `straitctl site add` */
 };

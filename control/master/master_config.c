@@ -8,10 +8,12 @@
 #include "control/base/units.h"
 #include "control/master/ledger.h"
 #include "control/master/local_sites.h"
+#include "control/rpc/address.h"
 
 #include <strait/wire.h>
 
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -20,6 +22,9 @@
 #include <unistd.h>
 
 enum { KEYS_DEFAULT = 1000000 };
+#define KEYS_MAX       UINT64_C(10000000000)
+#define DURATION_MAX   (365 * CONFIG_DAY)
+#define EVICTED_MAX_NS (90 * CONFIG_DAY) /* what 24 bits of the memory can tell */
 
 #define STRING(field, type, flags)                                                                 \
 	CYAML_FIELD_STRING_PTR(#field, CYAML_FLAG_POINTER | (flags), type, field, 1, 4096)
@@ -185,6 +190,10 @@ static int check_sites(struct master_config *cfg, const char *path, char *err, s
 		if (find_site(cfg, s->name) != s)
 			return config_fail(err, err_len, path, where, "site %s is listed twice",
 				s->name);
+		snprintf(where, sizeof(where), "sites[%u].label", i);
+		if (s->label != NULL &&
+			text_check("label", s->label, MASTER_LABEL_MAX, why, sizeof(why)) != 0)
+			return config_fail(err, err_len, path, where, "%s", why);
 		snprintf(where, sizeof(where), "sites[%u].cap", i);
 		if (check_cap(s->cap, &s->cap_bps, path, where, err, err_len) != 0 ||
 			check_pools_at(s, i, path, err, err_len) != 0)
@@ -240,8 +249,14 @@ static int check_size(const char *text, uint64_t *out, const char *path, const c
 static int check_policy(struct master_policy_config *p, unsigned int i, const char *path, char *err,
 	size_t err_len)
 {
+	const char *const ends[] = { p->from, p->to };
 	char where[64], why[200];
 
+	for (int e = 0; e < 2; e++) {
+		snprintf(where, sizeof(where), "policies[%u].%s", i, e == 0 ? "from" : "to");
+		if (text_check("site or label", ends[e], MASTER_LABEL_MAX, why, sizeof(why)) != 0)
+			return config_fail(err, err_len, path, where, "%s", why);
+	}
 	p->shipping_class = STRAIT_CLASS_BULK;
 	snprintf(where, sizeof(where), "policies[%u].allow", i);
 	p->allowed = p->allow == NULL || strcmp(p->allow, "true") == 0;
@@ -270,19 +285,21 @@ static int check_policy(struct master_policy_config *p, unsigned int i, const ch
 	snprintf(where, sizeof(where), "policies[%u].most", i);
 	if (check_size(p->most, &p->most_bytes, path, where, err, err_len) != 0)
 		return -EINVAL;
+	if (p->most != NULL && p->most_bytes == 0)
+		return config_fail(err, err_len, path, where,
+			"0 would let nothing pass; leave it out, or say allow: false");
 	if (p->least_bytes > UINT32_MAX || p->most_bytes > UINT32_MAX ||
 		(p->most != NULL && p->most_bytes < p->least_bytes))
 		return config_fail(err, err_len, path, where, "must be least to 4G");
 	snprintf(where, sizeof(where), "policies[%u].ttl", i);
 	p->ttl_by_age = p->ttl != NULL && strcmp(p->ttl, "eviction-age") == 0;
-	if (p->ttl != NULL && !p->ttl_by_age &&
-		units_parse_duration(p->ttl, &p->ttl_ns, why, sizeof(why)) != 0)
-		return config_fail(err, err_len, path, where, "%s", why);
+	if (!p->ttl_by_age &&
+		config_duration(path, where, p->ttl, CONFIG_SECOND / 1000, DURATION_MAX, &p->ttl_ns,
+			err, err_len) != 0)
+		return -EINVAL;
 	snprintf(where, sizeof(where), "policies[%u].pause_below", i);
-	if (p->pause_below != NULL &&
-		units_parse_duration(p->pause_below, &p->pause_below_ns, why, sizeof(why)) != 0)
-		return config_fail(err, err_len, path, where, "%s", why);
-	return 0;
+	return config_duration(path, where, p->pause_below, 0, DURATION_MAX, &p->pause_below_ns,
+		err, err_len);
 }
 
 static int check_policies(struct master_config *cfg, const char *path, char *err, size_t err_len)
@@ -292,10 +309,13 @@ static int check_policies(struct master_config *cfg, const char *path, char *err
 	for (unsigned int i = 0; i < cfg->policies_count; i++)
 		if (check_policy(&cfg->policies[i], i, path, err, err_len) != 0)
 			return -EINVAL;
-	if (units_parse_duration(cfg->evicted_for, &cfg->evicted_ns, why, sizeof(why)) != 0)
-		return config_fail(err, err_len, path, "evicted_for", "%s", why);
-	if (units_parse_duration(cfg->forget_after, &cfg->forget_after_ns, why, sizeof(why)) != 0)
-		return config_fail(err, err_len, path, "forget_after", "%s", why);
+	if (config_duration(path, "evicted_for", cfg->evicted_for, CONFIG_SECOND, EVICTED_MAX_NS,
+		    &cfg->evicted_ns, err, err_len) != 0 ||
+		config_duration(path, "forget_after", cfg->forget_after, CONFIG_SECOND,
+			DURATION_MAX, &cfg->forget_after_ns, err, err_len) != 0)
+		return -EINVAL;
+	if (cfg->keys > KEYS_MAX)
+		return config_fail(err, err_len, path, "keys", "must be 1 to %" PRIu64, KEYS_MAX);
 	if (cfg->secret != NULL && file_check_private(cfg->secret, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "secret", "%s", why);
 	return 0;
@@ -326,8 +346,8 @@ static int check_values(struct master_config *cfg, const char *path, char *err, 
 	if (cfg->insecure_loopback == (cfg->tls != NULL))
 		return config_fail(err, err_len, path, cfg->tls != NULL ? "insecure_loopback" : "",
 			"give either tls: { ca, cert, key } or insecure_loopback: true");
-	if (strchr(cfg->listen, ':') == NULL)
-		return config_fail(err, err_len, path, "listen", "must be HOST:PORT");
+	if (address_check(cfg->listen, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "listen", "%s", why);
 	return 0;
 }
 

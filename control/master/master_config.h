@@ -73,6 +73,8 @@ struct master_policy_config {
 	uint64_t cap_bps, least_bytes, most_bytes, ttl_ns, pause_below_ns;
 };
 
+enum { MASTER_LABEL_MAX = 127 }; /* bytes */
+
 struct master_tls_files {
 	char *ca, *cert, *key;
 };

@@ -3,6 +3,7 @@
 
 #include "control/base/file.h"
 #include "control/master/master.h"
+#include "control/master/replication.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -183,6 +184,22 @@ static void wrong_policies_are_refused_with_their_line(void **state)
 		{ "policies:\n- { from: a, to: b, profile: man }\n",
 			":4: policies[0].profile: use lan or wan" },
 		{ "policies:\n- { from: a }\n", "to" },
+		{ "policies:\n- { from: a, to: b, most: 0 }\n",
+			":4: policies[0].most: 0 would let nothing pass" },
+		{ "policies:\n- { from: a, to: b, ttl: 0 }\n",
+			":4: policies[0].ttl: must be 1.00 ms" },
+		{ "policies:\n- { from: a, to: b, ttl: 200000d }\n",
+			":4: policies[0].ttl: must be 1.00 ms to 365" },
+		{ "policies:\n- { from: a, to: \"b\\n\" }\n",
+			":4: policies[0].to: a site or label" },
+		{ "sites:\n- { name: a, label: \"\\e[31m\" }\n", ":4: sites[0].label: a label is" },
+		{ "evicted_for: 0\n", ":3: evicted_for: must be 1.00 s to 90" },
+		{ "evicted_for: 100d\n", ":3: evicted_for: must be 1.00 s to 90" },
+		{ "forget_after: 1ms\n", ":3: forget_after: must be 1.00 s" },
+		{ "keys: -1\n", ":3: keys: must be 1 to 10000000000" },
+		{ "listen: 127.0.0.1:70000\n",
+			"listen: \"127.0.0.1:70000\": a port is at most 65535" },
+		{ "listen: a:b:c\n", "listen: \"a:b:c\" is not HOST:PORT" },
 		{ "secret: /no/such/file\n", "secret" },
 	};
 
@@ -192,6 +209,24 @@ static void wrong_policies_are_refused_with_their_line(void **state)
 		if (strstr(err, cases[i].want) == NULL)
 			fail_msg("case %zu: \"%s\", expected \"%s\"", i, err, cases[i].want);
 	}
+}
+
+static void policy_for_tenants_that_nobody_has_is_for_none(void **state)
+{
+	struct replication r = { .tenants = 2, .tenant = { { .name = "x" }, { .name = "y" } } };
+	struct master_config *cfg = load("policies:\n- { from: a, to: b, tenants: [ y, z ] }\n"
+					 "- { from: a, to: b, tenants: [ z ] }\n"
+					 "- { from: a, to: b }\n");
+	uint64_t mask;
+
+	(void)state;
+	assert_non_null(cfg);
+	assert_true(replication_policy_tenants(&r, &cfg->policies[0], &mask));
+	assert_int_equal(mask, 2);
+	assert_false(replication_policy_tenants(&r, &cfg->policies[1], &mask));
+	assert_true(replication_policy_tenants(&r, &cfg->policies[2], &mask));
+	assert_int_equal(mask, 0);
+	master_config_free(cfg);
 }
 
 static void check_finds_what_the_start_would(void **state)
@@ -272,6 +307,7 @@ int main(void)
 		cmocka_unit_test(policies_are_matched_in_order_by_site_or_label),
 		cmocka_unit_test(one_label_is_a_lan_and_one_edge_copies),
 		cmocka_unit_test(wrong_policies_are_refused_with_their_line),
+		cmocka_unit_test(policy_for_tenants_that_nobody_has_is_for_none),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

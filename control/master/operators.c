@@ -95,8 +95,9 @@ static void site_add(struct client *c, const Strait__Request *r)
 		reply_error(c, EINVAL, r->name == NULL ? "name the site" : why);
 		return;
 	}
-	if (r->label != NULL && strlen(r->label) >= sizeof(s->label)) {
-		reply_error(c, EINVAL, "a label has at most 127 bytes");
+	if (r->label != NULL && r->label[0] != '\0' &&
+		text_check("label", r->label, MASTER_LABEL_MAX, why, sizeof(why)) != 0) {
+		reply_error(c, EINVAL, why);
 		return;
 	}
 	s = site_find(m, r->name);

@@ -162,13 +162,22 @@ int replication_slot(const struct replication *r, const char *site)
 	return -1;
 }
 
-int replication_tenant(struct replication *r, const char *name, size_t len)
+int replication_tenant_find(const struct replication *r, const char *name, size_t len)
 {
-	struct replication_tenant *t;
-
 	for (uint32_t i = 0; i < r->tenants; i++)
 		if (strlen(r->tenant[i].name) == len && memcmp(r->tenant[i].name, name, len) == 0)
 			return (int)i;
+	return -ENOENT;
+}
+
+/* The same, added if need be; at most FEDERATION_TENANTS. */
+static int tenant_put(struct replication *r, const char *name, size_t len)
+{
+	int n = replication_tenant_find(r, name, len);
+	struct replication_tenant *t;
+
+	if (n >= 0)
+		return n;
 	if (r->tenants == FEDERATION_TENANTS || len >= sizeof(t->name))
 		return -ENOSPC;
 	t = &r->tenant[r->tenants];
@@ -225,6 +234,18 @@ static void slot_free(struct replication *r, int i)
 	memset(s, 0, sizeof(*s));
 }
 
+bool replication_policy_tenants(const struct replication *r, const struct master_policy_config *p,
+	uint64_t *mask)
+{
+	*mask = 0;
+	for (unsigned int t = 0; t < p->tenants_count; t++) {
+		int n = replication_tenant_find(r, p->tenants[t], strlen(p->tenants[t]));
+
+		*mask |= n >= 0 ? UINT64_C(1) << n : 0;
+	}
+	return p->tenants_count == 0 || *mask != 0;
+}
+
 static void policies_configure(struct master *m)
 {
 	struct replication *r = m->replication;
@@ -238,13 +259,9 @@ static void policies_configure(struct master *m)
 				continue;
 			c = policy_find(m, site_find(m, r->slot[i].site),
 				site_find(m, r->slot[k].site));
-			for (unsigned int t = 0; c != NULL && t < c->tenants_count; t++) {
-				int n = replication_tenant(r, c->tenants[t], strlen(c->tenants[t]));
-
-				p.tenants |= n >= 0 ? UINT64_C(1) << n : 0;
-			}
 			if (c != NULL) {
-				p.allow = c->allowed &&
+				p.allow = replication_policy_tenants(r, c, &p.tenants) &&
+					c->allowed &&
 					sites_may_reach(m, r->slot[i].site, r->slot[k].site);
 				p.class = c->shipping_class;
 				p.after = (uint8_t)c->after;
@@ -255,6 +272,25 @@ static void policies_configure(struct master *m)
 			}
 			(void)federation_policy_set(r->f, i, k, &p, c != NULL ? c->ttl_ns : 0);
 		}
+	}
+}
+
+/* A misspelled label would otherwise look like nothing to do. */
+static void policies_unused_log(const struct master *m)
+{
+	for (unsigned int i = 0; i < m->cfg->policies_count; i++) {
+		const struct master_policy_config *p = &m->cfg->policies[i];
+		const struct site *from, *to;
+		bool used = false;
+
+		TAILQ_FOREACH(from, &m->sites, entry)
+			TAILQ_FOREACH(to, &m->sites, entry)
+				used = used || (from != to && policy_find(m, from, to) == p);
+		if (!used)
+			log_warn("replication",
+				"policy fits no two sites, or others before it do number=%u "
+				"from=%s to=%s",
+				i + 1, p->from, p->to);
 	}
 }
 
@@ -283,6 +319,7 @@ void replication_configure(struct master *m)
 		snprintf(r->slot[i].site, sizeof(r->slot[i].site), "%s", s->name);
 	}
 	policies_configure(m);
+	policies_unused_log(m);
 }
 
 static int secret_load(struct master *m, struct replication *r)
@@ -430,7 +467,7 @@ static int tenants_take(struct replication *r, int slot, const Strait__SiteRegis
 	for (size_t i = 0; i < msg->n_tenants; i++) {
 		const Strait__SiteTenant *t = msg->tenants[i];
 		const char *other;
-		int n = replication_tenant(r, t->name, strlen(t->name));
+		int n = tenant_put(r, t->name, strlen(t->name));
 
 		if (t->number != i || t->id.len != sizeof(r->tenant[0].id) ||
 			i == FEDERATION_TENANTS) {
@@ -497,6 +534,7 @@ static int on_register(struct client *c, const Strait__SiteRegister *msg)
 	struct replication *r = m->replication;
 	struct replication_slot *s;
 	char why[256];
+	uint32_t tenants = r->tenants;
 	int slot, rc = check_register(c, msg, &slot, why, sizeof(why));
 
 	if (rc != 0) {
@@ -508,6 +546,8 @@ static int on_register(struct client *c, const Strait__SiteRegister *msg)
 		}
 		return rpc_fail(c->conn, -rc, "%s", why);
 	}
+	if (r->tenants > tenants)
+		policies_configure(m); /* some may be of them */
 	s = &r->slot[slot];
 	if (s->client != NULL) {
 		rpc_fail(s->client->conn, EEXIST, "a newer connection took over");

@@ -65,8 +65,15 @@ int replication_slot(const struct replication *r, const char *site);
 /** The digest of a key. -ENOKEY: there is no secret here; -EINVAL. */
 int replication_digest(const struct replication *r, const Strait__OrderObject *o,
 	struct digest128 *out);
-/** Number of a tenant, new if need be. -ENOSPC. */
-int replication_tenant(struct replication *r, const char *name, size_t len);
+/** Number of a tenant that a site has. -ENOENT. */
+int replication_tenant_find(const struct replication *r, const char *name, size_t len);
+
+/**
+ * Whose objects a policy is for: a bit each, 0 for all. false: for none, as no site that was here
+ * has a tenant that it names.
+ */
+bool replication_policy_tenants(const struct replication *r, const struct master_policy_config *p,
+	uint64_t *mask);
 
 /* ---- replication_view.c: requests of operators ---- */
 

@@ -291,10 +291,16 @@ void view_fetch(struct view *v, struct master *m, const Strait__Request *r)
 			return;
 		}
 		tenant = rc == 0 && o->tenant.len > 0
-			? replication_tenant(repl, (const char *)o->tenant.data, o->tenant.len)
-			: replication_tenant(repl, "default", 7);
-		if (rc < 0 || tenant < 0) {
+			? replication_tenant_find(repl, (const char *)o->tenant.data, o->tenant.len)
+			: replication_tenant_find(repl, "default", 7);
+		if (rc < 0) {
 			view_fail(v, EINVAL, "a key or tenant of bad length");
+			return;
+		}
+		if (tenant < 0) {
+			view_fail(v, ENOENT, "no site that was here has tenant %.*s",
+				o->tenant.len > 0 ? (int)o->tenant.len : 7,
+				o->tenant.len > 0 ? (const char *)o->tenant.data : "default");
 			return;
 		}
 		wanted += federation_asked(repl->f, (uint16_t)slot, d, (uint16_t)tenant, true,

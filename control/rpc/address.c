@@ -5,32 +5,66 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static int not_an_address(const char *text, char *err, size_t err_len)
+{
+	snprintf(err, err_len, "\"%.80s\" is not HOST:PORT", text);
+	return -EINVAL;
+}
+
+/* *host of *n bytes, without brackets, and where the colon before the port is. */
+static int split(const char *text, const char **host, size_t *n, const char **colon, char *err,
+	size_t err_len)
+{
+	*host = text;
+	*colon = strrchr(text, ':');
+	if (*colon == NULL)
+		return not_an_address(text, err, err_len);
+	*n = (size_t)(*colon - text);
+	if (*n >= 2 && text[0] == '[' && text[*n - 1] == ']') {
+		(*host)++;
+		*n -= 2;
+	} else if (memchr(text, ':', *n) != NULL) {
+		/* a bare IPv6 address: where the port begins is anybody's guess */
+		return not_an_address(text, err, err_len);
+	}
+	if (strspn(*colon + 1, "0123456789") != strlen(*colon + 1) || strlen(*colon + 1) < 1 ||
+		strlen(*colon + 1) > 5)
+		return not_an_address(text, err, err_len);
+	if (strtoul(*colon + 1, NULL, 10) > UINT16_MAX) { /* the resolver would take it modulo */
+		snprintf(err, err_len, "\"%.80s\": a port is at most 65535", text);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int address_check(const char *text, char *err, size_t err_len)
+{
+	const char *host, *colon;
+	size_t n;
+
+	return split(text, &host, &n, &colon, err, err_len);
+}
 
 int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *out_len, char *err,
 	size_t err_len)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC };
-	const char *colon = strrchr(text, ':'), *host = text;
+	const char *colon, *host;
 	struct addrinfo *found;
 	char name[256];
 	size_t n;
 	int rc;
 
-	n = colon != NULL ? (size_t)(colon - text) : 0;
-	if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
-		host++;
-		n -= 2;
-	} else if (memchr(text, ':', n) != NULL) {
-		colon = NULL; /* a bare IPv6 address: where the port begins is anybody's guess */
-	}
-	if (colon == NULL || n >= sizeof(name) ||
-		strspn(colon + 1, "0123456789") != strlen(colon + 1) || strlen(colon + 1) < 1 ||
-		strlen(colon + 1) > 5) {
-		snprintf(err, err_len, "\"%.80s\" is not HOST:PORT", text);
-		return -EINVAL;
-	}
+	rc = split(text, &host, &n, &colon, err, err_len);
+	if (rc != 0)
+		return rc;
+	if (n >= sizeof(name))
+		return not_an_address(text, err, err_len);
 	memcpy(name, host, n);
 	name[n] = '\0';
 	hints.ai_flags = AI_NUMERICSERV | (n == 0 ? AI_PASSIVE : 0);

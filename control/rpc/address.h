@@ -15,6 +15,8 @@ enum { ADDRESS_TEXT_MAX = 64 };
  */
 int address_parse(const char *text, struct sockaddr_storage *out, socklen_t *out_len, char *err,
 	size_t err_len);
+/** Whether it is written so: the host is not looked up. 0 or -EINVAL + err. */
+int address_check(const char *text, char *err, size_t err_len);
 char *address_format(const struct sockaddr *sa, char buf[static ADDRESS_TEXT_MAX]);
 /** In 127.0.0.0/8. */
 bool address_is_loopback(const struct sockaddr *sa);

@@ -343,6 +343,40 @@ static void configuration_mistakes_name_file_and_line(void **state)
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
 		  "  - { name: v, pool: y }\ntenants:\n  - { name: default }\n",
 			":5: sources[1]: source v is listed twice" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default, socket: /s }\n  - { name: t, socket: /s }\n",
+			":7: tenants[1].socket: is that of tenant default" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: \"a\\nb\" }\n  - { name: default }\n",
+			":6: tenants[0].name: a tenant is UTF-8" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default }\n  - { name: "
+		  "x1234567890123456789012345678901234567890123456789012345678901234 }\n",
+			":7: tenants[1].name: a tenant has 1 to 64 bytes" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default }\nevicted_for: 0\n",
+			":7: evicted_for: must be 1.00 s to 90" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default }\nevicted_for: 91d\n",
+			":7: evicted_for: must be 1.00 s to 90" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default }\nmax_age: 0\n",
+			":7: max_age: must be 100 ms" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default }\nmemory: 0\n",
+			":7: memory: must be 1M or more" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default }\nkeys: -1\n",
+			":7: keys: must be 1 to 10000000000" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default }\nmax_age: 200000d\n",
+			":7: max_age: must be 100 ms to 365" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: m, events: x, admin: "
+		  "http://x, list_every: 200000d }\ntenants:\n  - { name: default }\n",
+			":4: sources[0].list_every: must be 1.00 s to 365" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: \"\\e[31m\", pool: x }\n"
+		  "tenants:\n  - { name: default }\n",
+			":4: sources[0].name: a name is UTF-8" },
 	};
 
 	snprintf(path, sizeof(path), "%s/bad.yaml", f->dir);

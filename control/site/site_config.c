@@ -7,7 +7,10 @@
 #include "control/base/name.h"
 #include "control/base/units.h"
 #include "control/keys/keys.h"
+#include "control/rpc/address.h"
 #include "control/sources/block_names.h"
+
+#include <strait/wire.h>
 
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -15,12 +18,25 @@
 #include <openssl/params.h>
 
 #include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-enum { SECRET_MIN = 16, SECRET_MAX = 4096, TENANTS_MAX = 64, KEYS_DEFAULT = 1000000 };
+enum {
+	SECRET_MIN = 16,
+	SECRET_MAX = 4096,
+	TENANTS_MAX = 64,
+	KEYS_DEFAULT = 1000000,
+	SOURCE_NAME_MAX = 127,
+	MEMORY_MIN = 1 << 20,
+};
+#define KEYS_MAX       UINT64_C(10000000000)
+#define DURATION_MAX   (365 * CONFIG_DAY)
+#define EVICTED_MAX_NS (90 * CONFIG_DAY) /* what 24 bits of the memory can tell */
 
 #define STRING(field, type, flags)                                                                 \
 	CYAML_FIELD_STRING_PTR(#field, CYAML_FLAG_POINTER | (flags), type, field, 1, 4096)
@@ -201,7 +217,7 @@ static int check_mooncake(struct site_source_config *s, unsigned int i, const ch
 	size_t err_len)
 {
 	const char *every = s->list_every != NULL ? s->list_every : "10m";
-	char where[64], why[200];
+	char where[64];
 
 	snprintf(where, sizeof(where), "sources[%u]", i);
 	if (s->events == NULL || s->admin == NULL || s->tenant != NULL || s->publish != NULL)
@@ -209,10 +225,9 @@ static int check_mooncake(struct site_source_config *s, unsigned int i, const ch
 			"give events and admin of a Mooncake master, or engine and events of an "
 			"engine, or pool");
 	snprintf(where, sizeof(where), "sources[%u].list_every", i);
-	if (units_parse_duration(every, &s->list_every_ns, why, sizeof(why)) != 0)
-		return config_fail(err, err_len, path, where, "%s", why);
-	if (s->list_every_ns < UINT64_C(1000000000))
-		return config_fail(err, err_len, path, where, "must be 1s or more");
+	if (config_duration(path, where, every, CONFIG_SECOND, DURATION_MAX, &s->list_every_ns, err,
+		    err_len) != 0)
+		return -EINVAL;
 	if (strncmp(s->admin, "http://", 7) == 0 || strncmp(s->admin, "https://", 8) == 0)
 		return 0;
 	snprintf(where, sizeof(where), "sources[%u].admin", i);
@@ -225,8 +240,11 @@ static int check_source(struct site_config *cfg, unsigned int i, const char *pat
 {
 	struct site_source_config *s = &cfg->sources[i];
 	const char *tenant = s->tenant != NULL ? s->tenant : "default";
-	char where[64];
+	char where[64], why[200];
 
+	snprintf(where, sizeof(where), "sources[%u].name", i);
+	if (text_check("name", s->name, SOURCE_NAME_MAX, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, where, "%s", why);
 	snprintf(where, sizeof(where), "sources[%u]", i);
 	for (unsigned int k = 0; k < i; k++)
 		if (strcmp(cfg->sources[k].name, s->name) == 0)
@@ -270,22 +288,57 @@ static int check_layouts(const struct site_config *cfg, const char *path, char *
 	return 0;
 }
 
+static int check_tenants(const struct site_config *cfg, const char *path, char *err, size_t err_len)
+{
+	char where[64], why[200];
+
+	for (unsigned int i = 0; i < cfg->tenants_count; i++) {
+		const struct site_tenant_config *t = &cfg->tenants[i];
+
+		snprintf(where, sizeof(where), "tenants[%u].name", i);
+		if (text_check("tenant", t->name, STRAIT_TENANT_BYTES_MAX, why, sizeof(why)) != 0)
+			return config_fail(err, err_len, path, where, "%s", why);
+		for (unsigned int k = 0; k < i; k++)
+			if (strcmp(t->name, cfg->tenants[k].name) == 0)
+				return config_fail(err, err_len, path, where,
+					"tenant %s is listed twice", t->name);
+		snprintf(where, sizeof(where), "tenants[%u].socket", i);
+		if (t->socket != NULL &&
+			strlen(t->socket) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+			return config_fail(err, err_len, path, where,
+				"a path of a socket has at most %zu bytes",
+				sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+		for (unsigned int k = 0; k < i && t->socket != NULL; k++)
+			if (cfg->tenants[k].socket != NULL &&
+				strcmp(t->socket, cfg->tenants[k].socket) == 0)
+				return config_fail(err, err_len, path, where,
+					"is that of tenant %s, too", cfg->tenants[k].name);
+	}
+	return 0;
+}
+
 static int check(struct site_config *cfg, const char *path, char *err, size_t err_len)
 {
 	enum log_level level;
-	char why[200], where[64];
+	char why[200];
 
 	if (name_check("site", cfg->site, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "site", "%s", why);
 	if (units_parse_bytes(cfg->memory, &cfg->memory_bytes, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "memory", "%s", why);
-	if (units_parse_duration(cfg->max_age, &cfg->max_age_ns, why, sizeof(why)) != 0)
-		return config_fail(err, err_len, path, "max_age", "%s", why);
+	if (cfg->memory_bytes < MEMORY_MIN)
+		return config_fail(err, err_len, path, "memory", "must be 1M or more");
+	if (cfg->keys > KEYS_MAX)
+		return config_fail(err, err_len, path, "keys", "must be 1 to %" PRIu64, KEYS_MAX);
+	if (config_duration(path, "max_age", cfg->max_age, CONFIG_SECOND / 10, DURATION_MAX,
+		    &cfg->max_age_ns, err, err_len) != 0)
+		return -EINVAL;
 	if (log_level_parse(cfg->log_level, &level) != 0)
 		return config_fail(err, err_len, path, "log_level",
 			"use error, warn, info or debug");
-	if (units_parse_duration(cfg->evicted_for, &cfg->evicted_ns, why, sizeof(why)) != 0)
-		return config_fail(err, err_len, path, "evicted_for", "%s", why);
+	if (config_duration(path, "evicted_for", cfg->evicted_for, CONFIG_SECOND, EVICTED_MAX_NS,
+		    &cfg->evicted_ns, err, err_len) != 0)
+		return -EINVAL;
 	if (check_layouts(cfg, path, err, err_len) != 0)
 		return -EINVAL;
 	for (unsigned int i = 0; i < cfg->sources_count; i++)
@@ -297,14 +350,7 @@ static int check(struct site_config *cfg, const char *path, char *err, size_t er
 	if (cfg->master != NULL && cfg->state_dir == NULL)
 		return config_fail(err, err_len, path, "master",
 			"needs a state_dir: what was evicted must be known after a restart");
-	for (unsigned int i = 1; i < cfg->tenants_count; i++)
-		for (unsigned int k = 0; k < i; k++)
-			if (strcmp(cfg->tenants[i].name, cfg->tenants[k].name) == 0) {
-				snprintf(where, sizeof(where), "tenants[%u].name", i);
-				return config_fail(err, err_len, path, where,
-					"tenant %s is listed twice", cfg->tenants[i].name);
-			}
-	return 0;
+	return check_tenants(cfg, path, err, err_len);
 }
 
 struct site_config *site_config_load(const char *path, char *err, size_t err_len)
@@ -360,11 +406,44 @@ struct rpc_tls *site_config_tls(const struct site_config *cfg, char *err, size_t
 	return NULL;
 }
 
+/* Where sockets are to be, and how what is elsewhere is written. */
+static int check_places(const struct site_config *cfg, const char *path, char *err, size_t err_len)
+{
+	char where[64], why[200], copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
+
+	for (unsigned int i = 0; i < cfg->tenants_count; i++) {
+		if (cfg->tenants[i].socket == NULL)
+			continue;
+		snprintf(copy, sizeof(copy), "%s", cfg->tenants[i].socket);
+		snprintf(where, sizeof(where), "tenants[%u].socket", i);
+		if (access(dirname(copy), W_OK | X_OK) != 0)
+			return config_fail(err, err_len, path, where,
+				"the directory of %s cannot be written: %s", cfg->tenants[i].socket,
+				strerror(errno));
+	}
+	for (unsigned int i = 0; i < cfg->sources_count; i++) {
+		const struct site_source_config *s = &cfg->sources[i];
+		const char *const ends[] = { s->events, s->replay, s->publish };
+
+		snprintf(where, sizeof(where), "sources[%u]", i);
+		for (int k = 0; k < 3; k++)
+			if (ends[k] != NULL && strncmp(ends[k], "tcp://", 6) != 0 &&
+				strncmp(ends[k], "ipc://", 6) != 0)
+				return config_fail(err, err_len, path, where,
+					"%s is no endpoint like tcp://10.0.0.5:5557", ends[k]);
+	}
+	if (cfg->master != NULL && address_check(cfg->master, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "master", "%s", why);
+	return 0;
+}
+
 int site_config_check(const struct site_config *cfg, const char *path, char *err, size_t err_len)
 {
 	struct rpc_tls *tls;
 	char why[512];
 
+	if (check_places(cfg, path, err, err_len) != 0)
+		return -EINVAL;
 	if (cfg->state_dir != NULL && access(cfg->state_dir, W_OK | X_OK) != 0)
 		return config_fail(err, err_len, path, "state_dir", "%s: %s", cfg->state_dir,
 			strerror(errno));
