@@ -198,7 +198,10 @@ static int ask_site(struct ctl *ctl, const char *path, const struct keys *keys)
 		list[i] = (struct strait_key){ keys->list[i].data, keys->list[i].len };
 	if (x != NULL && list != NULL && answers != NULL)
 		e = strait_exist_batch(x, list, keys->count, answers, &age);
-	if (e < 0)
+	if (e == -ENOENT || e == -ECONNREFUSED)
+		rc = ctl_fail(CTL_FAILED, "%s: nobody answers there (is the site master running?)",
+			path);
+	else if (e < 0)
 		rc = ctl_fail(CTL_FAILED, "%s: %s", path, strait_strerror(e));
 	for (size_t i = 0; e >= 0 && i < keys->count; i++) {
 		const char *word = words[answers[i] & STRAIT_EXIST_MASK];

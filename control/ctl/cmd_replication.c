@@ -54,7 +54,10 @@ static void print_views(const Strait__Reply *r)
 							 : "never seen");
 		table_cell(t, "%s", s->state);
 		table_cell(t, "%s", age_text(s->has_staleness_ms, s->staleness_ms, age));
-		table_cell(t, "%" PRIu64, lag(s));
+		if (s->connected)
+			table_cell(t, "%" PRIu64, lag(s));
+		else
+			table_cell(t, "-");
 		table_cell(t, "%" PRIu64, s->objects);
 		if (s->connected)
 			table_cell(t, "%zu of %zu live", live, n);
@@ -70,6 +73,10 @@ static void print_views(const Strait__Reply *r)
 	for (size_t i = 0; i < r->n_views; i++)
 		if (r->views[i]->refused != NULL)
 			printf("REFUSED %s: %s\n", r->views[i]->site, r->views[i]->refused);
+	for (size_t i = 0; i < r->n_views; i++)
+		if (r->views[i]->connected && r->views[i]->report != NULL &&
+			r->views[i]->report->trouble != NULL)
+			printf("TROUBLE %s: %s\n", r->views[i]->site, r->views[i]->report->trouble);
 }
 
 static void print_backlogs(const Strait__Reply *r)
@@ -121,16 +128,18 @@ static void print_ways(const Strait__Reply *r)
 	}
 }
 
-static json_t *source_json(const char *site, bool connected, const Strait__SourceInfo *s)
+/* What the site master said grows old with its report. */
+static json_t *source_json(const Strait__SiteView *v, const Strait__SourceInfo *s)
 {
 	json_t *o = json_object();
 
-	json_object_set_new(o, "site", json_string(site));
+	json_object_set_new(o, "site", json_string(v->site));
 	json_object_set_new(o, "name", json_string(s->name));
 	json_object_set_new(o, "kind", json_string(s->kind));
-	json_object_set_new(o, "state", json_string(connected ? s->state : "not known"));
+	json_object_set_new(o, "state", json_string(v->connected ? s->state : "not known"));
 	if (s->has_age_ms)
-		json_object_set_new(o, "age_ms", json_integer((json_int_t)s->age_ms));
+		json_object_set_new(o, "age_ms",
+			json_integer((json_int_t)(s->age_ms + v->report_age_ms)));
 	json_object_set_new(o, "objects", json_integer((json_int_t)s->objects));
 	json_object_set_new(o, "events", json_integer((json_int_t)s->events));
 	json_object_set_new(o, "gaps", json_integer((json_int_t)s->gaps));
@@ -145,8 +154,7 @@ static json_t *sources_json(const Strait__SiteView *s)
 	json_t *list = json_array();
 
 	for (size_t i = 0; s->report != NULL && i < s->report->n_sources; i++)
-		json_array_append_new(list,
-			source_json(s->site, s->connected, s->report->sources[i]));
+		json_array_append_new(list, source_json(s, s->report->sources[i]));
 	return list;
 }
 
@@ -164,7 +172,8 @@ static json_t *view_json(const Strait__SiteView *s)
 		json_object_set_new(o, "staleness_ms", json_integer((json_int_t)s->staleness_ms));
 	if (s->report != NULL && s->report->has_partial)
 		json_object_set_new(o, "partial", json_boolean(s->report->partial));
-	json_object_set_new(o, "lag_events", json_integer((json_int_t)lag(s)));
+	if (s->connected)
+		json_object_set_new(o, "lag_events", json_integer((json_int_t)lag(s)));
 	json_object_set_new(o, "seq", json_integer((json_int_t)s->seq));
 	json_object_set_new(o, "objects", json_integer((json_int_t)s->objects));
 	json_object_set_new(o, "snapshots", json_integer((json_int_t)s->snapshots));
@@ -179,6 +188,8 @@ static json_t *view_json(const Strait__SiteView *s)
 		json_object_set_new(o, "keys_refused",
 			json_integer((json_int_t)s->report->refused));
 		json_object_set_new(o, "declined", json_integer((json_int_t)s->report->suppressed));
+		if (s->connected && s->report->trouble != NULL)
+			json_object_set_new(o, "trouble", json_string(s->report->trouble));
 	}
 	if (s->has_gone_since_ms) {
 		json_object_set_new(o, "gone_since_ms", json_integer((json_int_t)s->gone_since_ms));
@@ -288,7 +299,7 @@ static bool on_sources(const Strait__Reply *r, void *ctx)
 			const Strait__SourceInfo *o = v->report->sources[k];
 
 			if (s->ctl->json) {
-				json_array_append_new(list, source_json(v->site, v->connected, o));
+				json_array_append_new(list, source_json(v, o));
 				continue;
 			}
 			table_cell(t, "%s", v->site);

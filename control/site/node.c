@@ -46,7 +46,7 @@ struct site_node {
 	struct follower_site site;
 	struct follower **followers; /* one for each source */
 	int state_fd;                /* holds state_dir; -1: there is none */
-	bool ready, partial;
+	bool ready, partial, refused;
 };
 
 /* The view is as old as its oldest source, and as whole as its least whole one. */
@@ -79,6 +79,7 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 		ready = false;
 	}
 	n->partial = partial;
+	n->refused = refused;
 	existence_partial(&n->existence, partial);
 	if (ready)
 		existence_current(&n->existence, log_next(n->log) - 1, complete_ns);
@@ -258,6 +259,12 @@ void site_node_destroy(struct site_node *n)
 bool site_node_is_ready(const struct site_node *n)
 {
 	return n->ready;
+}
+
+const char *site_node_trouble(const struct site_node *n)
+{
+	return n->refused ? "memory does not suffice for all keys: raise memory"
+			  : recall_trouble(n->recall);
 }
 
 void site_node_store_stats(const struct site_node *n, struct store_stats *out)

@@ -28,6 +28,8 @@ void site_node_destroy(struct site_node *n);
 bool site_node_is_ready(const struct site_node *n);
 /** Whether what no source named may be there all the same: of an engine only a part is known. */
 bool site_node_is_partial(const struct site_node *n);
+/** What the operator has to see to: the disk, the memory. "": nothing. */
+const char *site_node_trouble(const struct site_node *n);
 void site_node_store_stats(const struct site_node *n, struct store_stats *out);
 void site_node_source_view(const struct site_node *n, unsigned int i, struct site_source_view *out);
 

@@ -6,6 +6,7 @@
 #include "control/planner/memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct recall {
 	char *path;
 	struct memory *evicted, *brought;
 	bool dirty;
+	char trouble[160];
 	uint64_t saved_ns;
 };
 
@@ -56,7 +58,7 @@ struct recall *recall_create(const char *path, uint32_t evicted_s, uint32_t brou
 		rc = load(r);
 	if (rc < 0 && rc != -ENOENT)
 		log_warn("site", "what was evicted before is not known path=%s error=%s", path,
-			strerror(-rc));
+			rc == -EILSEQ || rc == -EFBIG ? "damaged, or no such file" : strerror(-rc));
 	return r;
 }
 
@@ -74,6 +76,10 @@ static void save(struct recall *r)
 		rc = file_write_atomic(r->path, all, 8 + 2 * each, 0600);
 	}
 	free(all);
+	r->trouble[0] = '\0';
+	if (rc < 0)
+		snprintf(r->trouble, sizeof(r->trouble), "what was evicted cannot be saved: %s",
+			strerror(-rc));
 	if (rc < 0)
 		log_limited(LOG_LEVEL_ERROR, "site", 60000,
 			"what was evicted cannot be saved path=%s error=%s", r->path,
@@ -115,6 +121,11 @@ void recall_bringing(struct recall *r, struct digest128 d, uint64_t now_s)
 bool recall_was_brought(const struct recall *r, struct digest128 d, uint64_t now_s)
 {
 	return memory_get(r->brought, d, now_s) > 0;
+}
+
+const char *recall_trouble(const struct recall *r)
+{
+	return r->trouble;
 }
 
 void recall_save(struct recall *r, uint64_t now_ns)

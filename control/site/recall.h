@@ -35,5 +35,7 @@ bool recall_was_evicted(const struct recall *r, struct digest128 d, uint64_t now
 void recall_bringing(struct recall *r, struct digest128 d, uint64_t now_s);
 bool recall_was_brought(const struct recall *r, struct digest128 d, uint64_t now_s);
 
+/** Why the last time to save failed; "": it did not. */
+const char *recall_trouble(const struct recall *r);
 /** When something is new and the last time was long enough ago. */
 void recall_save(struct recall *r, uint64_t now_ns);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { EVICTED_S = 100, BROUGHT_S = 1000, NOW = 1700000000 };
@@ -111,6 +112,29 @@ static void it_is_saved_at_intervals(void **state)
 	recall_destroy(r);
 }
 
+static void what_cannot_be_saved_is_said_until_it_can(void **state)
+{
+	char here[sizeof(path)], dir[sizeof(path) + 8], file[sizeof(path) + 16];
+	struct recall *r;
+
+	(void)state;
+	strcpy(here, path);
+	snprintf(dir, sizeof(dir), "%s.d", here);
+	snprintf(file, sizeof(file), "%s/recall", dir);
+	r = recall_create(file, EVICTED_S, BROUGHT_S);
+	assert_non_null(r);
+	assert_string_equal(recall_trouble(r), "");
+	recall_evicted(r, digest(1), NOW);
+	recall_save(r, RECALL_SAVE_NS);
+	assert_non_null(strstr(recall_trouble(r), "cannot be saved: No such file"));
+	assert_int_equal(mkdir(dir, 0700), 0);
+	recall_save(r, 2 * RECALL_SAVE_NS);
+	assert_string_equal(recall_trouble(r), "");
+	recall_destroy(r);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -119,6 +143,7 @@ int main(void)
 		TEST(bringing_ends_the_memory_of_the_eviction),
 		TEST(a_file_that_is_no_such_file_is_begun_anew),
 		TEST(it_is_saved_at_intervals),
+		TEST(what_cannot_be_saved_is_said_until_it_can),
 	};
 
 	return cmocka_run_group_tests_name("recall", tests, NULL, NULL);

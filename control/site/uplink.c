@@ -163,6 +163,8 @@ static void send_report(struct uplink *u, uint64_t now_ns)
 	msg.age_ms = msg.has_age_ms ? (now_ns - oldest_ns) / 1000000 : 0;
 	msg.has_seq = true;
 	msg.seq = log_next(site_node_log(u->node)) - 1;
+	if (site_node_trouble(u->node)[0] != '\0')
+		msg.trouble = (char *)(uintptr_t)site_node_trouble(u->node);
 	msg.n_sources = n;
 	msg.sources = list;
 	(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_REPORT, &msg.base);
