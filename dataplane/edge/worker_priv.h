@@ -78,6 +78,9 @@ struct worker {
 	struct worker_config cfg;
 	struct port *port;
 	uint64_t now_ns;
+	/* Of the burst being read: the session of the last packet, and where its payload began. */
+	struct session *recent;
+	uint32_t recent_offset;
 	struct worker_stats stats;
 	struct worker_slot slots[WORKER_SESSIONS_MAX];
 	unsigned int slots_used;          /* no slot from here on ever had a session; >= 1 */

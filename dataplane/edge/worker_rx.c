@@ -8,6 +8,8 @@
 #include <rte_ethdev.h>
 #include <rte_prefetch.h>
 
+enum { HEADERS_AHEAD = 5 }; /* packets */
+
 /* What is answered costs the attacked more than the attacker, so there is a limit. */
 static bool may_answer(struct worker *w)
 {
@@ -142,8 +144,8 @@ static void rx_udp(struct worker *w, const struct net_packet *p)
 		w->stats.drop_no_session++;
 		return;
 	}
-	session_recv(atomic_load_explicit(&s->session, memory_order_relaxed), w->now_ns, p->payload,
-		p->payload_len);
+	w->recent = atomic_load_explicit(&s->session, memory_order_relaxed);
+	session_recv(w->recent, w->now_ns, p->payload, p->payload_len);
 	s->active = true;
 }
 
@@ -190,6 +192,7 @@ static bool rx_frame(struct worker *w, struct rte_mbuf *m, bool from_team)
 	switch (net_frame_classify(frame, m->data_len, &w->port->self, trust(w, m), &p)) {
 	case NET_UDP:
 		rx_udp(w, &p);
+		w->recent_offset = (uint32_t)(p.payload - frame);
 		return false;
 	case NET_ARP:
 		rx_arp(w, frame, m->data_len, from_team);
@@ -221,6 +224,15 @@ static bool rx_frame(struct worker *w, struct rte_mbuf *m, bool from_team)
 	return false;
 }
 
+/* Those of the network and of the packet: more than a line. */
+static void fetch_headers(struct rte_mbuf *m)
+{
+	const uint8_t *frame = rte_pktmbuf_mtod(m, const uint8_t *);
+
+	rte_prefetch0(frame);
+	rte_prefetch0(frame + RTE_CACHE_LINE_SIZE);
+}
+
 void worker_rx_frames(struct worker *w, struct rte_mbuf **in, unsigned int n, bool from_team)
 {
 	struct rte_mbuf *done[WORKER_RX_BURST];
@@ -232,14 +244,19 @@ void worker_rx_frames(struct worker *w, struct rte_mbuf **in, unsigned int n, bo
 	 */
 	if (n > 0)
 		worker_commands(w);
-	for (unsigned int i = 0; i < n && i < 3; i++)
-		rte_prefetch0(rte_pktmbuf_mtod(in[i], void *));
+	w->recent = NULL; /* sessions go between bursts */
+	for (unsigned int i = 0; i < n && i < HEADERS_AHEAD; i++)
+		fetch_headers(in[i]);
 	for (unsigned int i = 0; i < n; i++) {
-		if (i + 3 < n)
-			rte_prefetch0(rte_pktmbuf_mtod(in[i + 3], void *));
-		if (i + 1 < n)
-			session_recv_ahead(rte_pktmbuf_mtod(in[i + 1], const uint8_t *),
-				in[i + 1]->data_len);
+		if (i + HEADERS_AHEAD < n)
+			fetch_headers(in[i + HEADERS_AHEAD]);
+		/* Likely of the session, and with the headers, of the frame before. */
+		if (i + SESSION_AHEAD < n && w->recent != NULL &&
+			in[i + SESSION_AHEAD]->data_len > w->recent_offset)
+			session_recv_ahead(w->recent,
+				rte_pktmbuf_mtod_offset(in[i + SESSION_AHEAD], const uint8_t *,
+					w->recent_offset),
+				in[i + SESSION_AHEAD]->data_len - w->recent_offset);
 		if (!from_team)
 			w->stats.rx_bytes += in[i]->pkt_len;
 		if (!rx_frame(w, in[i], from_team))

@@ -155,6 +155,7 @@ WIDE void fold_add(const struct fold *f, uint32_t k, uint32_t n, const uint8_t *
 	struct fold_digest *d)
 {
 	const uint8_t *inverses = gf_inverses();
+	const uint64_t *matrices = gf_matrices();
 	const uint32_t most = n == FOLD_TOGETHER ? n : 1;
 
 	for (uint32_t i = 0; i < n; i += most) {
@@ -165,8 +166,7 @@ WIDE void fold_add(const struct fold *f, uint32_t k, uint32_t n, const uint8_t *
 
 			p.after[j] = k - 1 - c;
 			for (uint32_t r = 0; r < rows; r++)
-				p.matrix[j * rows + r] =
-					gf_matrix(inverses[(uint8_t)((k + r) ^ c)]);
+				p.matrix[j * rows + r] = matrices[inverses[(uint8_t)((k + r) ^ c)]];
 		}
 		if (most == 1)
 			run_rows(&p, rows, 1, d);

@@ -41,9 +41,10 @@ static void make_tables(void)
 #endif
 }
 
-uint64_t gf_matrix(uint8_t c)
+const uint64_t *gf_matrices(void)
 {
-	return matrix[c];
+	pthread_once(&tables_once, make_tables);
+	return matrix;
 }
 
 const uint8_t *gf_inverses(void)

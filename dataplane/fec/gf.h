@@ -38,8 +38,8 @@ void gf_sum(uint32_t rows, uint32_t n, size_t len, const uint8_t *coefficient,
  */
 void gf_fetch(const uint8_t *const *src, uint32_t n, size_t len);
 
-/** A product by c as GF2P8AFFINEQB takes it. */
-uint64_t gf_matrix(uint8_t c);
+/** A product by c as GF2P8AFFINEQB takes it, by c. */
+const uint64_t *gf_matrices(void);
 
 /** 1 / a by a; 0 for 0. */
 const uint8_t *gf_inverses(void);

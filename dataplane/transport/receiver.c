@@ -154,6 +154,14 @@ static void block_decode(struct session *s, struct rx_transfer *t, uint8_t strea
 	block_done(s, t, stream, block, (uint32_t)rebuilt);
 }
 
+static bool has_all(const struct rx_block *b, uint32_t k)
+{
+	uint64_t low = k < 64 ? (UINT64_C(1) << k) - 1 : ~UINT64_C(0);
+	uint64_t high = k < 128 ? k > 64 ? (UINT64_C(1) << (k - 64)) - 1 : 0 : ~UINT64_C(0);
+
+	return b->present[0] == low && b->present[1] == high;
+}
+
 /* A symbol or a placement arrived: complete or decode the block if that is possible now. */
 void receiver_settle(struct session *s, struct rx_transfer *t, uint8_t stream, uint32_t block)
 {
@@ -161,6 +169,9 @@ void receiver_settle(struct session *s, struct rx_transfer *t, uint8_t stream, u
 	struct rx_block *b = &st->blocks[block];
 	uint32_t k = partition_k(&st->part, block);
 
+	/* Most symbols come before the last, and without rows that is quickly seen. */
+	if (b->rows == 0 && !has_all(b, k))
+		return;
 	if (b->flags & RX_BLOCK_COMPLETE || rx_block_missing(b, k) > 0)
 		return;
 	if (stream == STRAIT_STREAM_OBJECTS && !rx_block_is_placed(t, block))
@@ -421,9 +432,35 @@ static int refuse(struct session *s, enum verdict v)
 }
 
 /*
- * Blocks that come interleaved are as many streams of writes, more than the processor foresees:
- * 610 cycles to open a packet of 1,432 bytes of 64 blocks in turn, 500 when asked for like this.
+ * Blocks that come interleaved are as many streams of writes, more than the processor foresees: 920
+ * cycles a packet with 64 blocks in turn, 850 when asked for like this. One block after the other it
+ * follows well, and asking costs 6 %. Asking for the packets too does harm in both.
  */
+void session_recv_ahead(struct session *s, const uint8_t *packet, size_t len)
+{
+	const struct rx_slot *slot;
+	struct packet_header h;
+	struct rx_stream *st;
+	uint64_t at;
+	uint32_t n;
+	uint8_t *dst;
+
+	if (packet_header_decode(packet, len, &h) < 0 || h.type != STRAIT_PACKET_DATA ||
+		!(h.flags & STRAIT_FLAG_TAIL))
+		return;
+	slot = receiver_find(s, h.transfer);
+	if (slot == NULL || slot->t == NULL || !slot->t->begun)
+		return;
+	st = &slot->t->stream[STRAIT_STREAM_OBJECTS];
+	if (h.block >= st->part.blocks || h.esi >= partition_k(&st->part, h.block))
+		return;
+	at = partition_offset(&st->part, h.block, h.esi);
+	n = partition_symbol_len(&st->part, at);
+	if (rx_symbol_place(slot->t, STRAIT_STREAM_OBJECTS, at, n, &dst) != RX_PLACE_DIRECT)
+		return;
+	for (uint32_t i = 0; i < n; i += 64)
+		__builtin_prefetch(dst + i, 1);
+}
 
 int receiver_symbol(struct session *s, const struct packet_header *h, struct key_slot *key,
 	const uint8_t *packet, size_t len)
