@@ -10,6 +10,8 @@
 
 #include "dataplane/crypto/aead.h"
 
+#include <strait/wire.h>
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +60,7 @@ static void stretch_add(struct run *x, const struct stretch *s)
 	result_add(x->r, "path_cycles", s->seconds * host_cycles_a_second() / packets);
 	result_add(x->r, "cpu_share", s->seconds / s->wall_seconds);
 	result_add(x->r, "rows_per_block", (double)s->rows / blocks);
-	result_add(x->r, "resent_share", (double)s->resent / packets);
+	result_add(x->r, "resent_share", (double)s->resent / (blocks * STRAIT_BLOCK_SYMBOLS_MAX));
 	if (x->o->verb == BENCH_RX)
 		result_add(x->r, "decoded_share", (double)s->blocks_decoded / blocks);
 	else
