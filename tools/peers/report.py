@@ -76,7 +76,7 @@ def plot(path, cells, names, rows):
         f.write("\n".join(out) + "\n</svg>\n")
 
 
-def write(folder, cells, kinds, lines, gbps, seconds):
+def write(folder, cells, kinds, lines, gbps, length):
     names = [k.name for k in kinds]
     rows = [x.name for x in lines]
     at = {(c["candidate"], c["profile"]): c for c in cells}
@@ -86,12 +86,13 @@ def write(folder, cells, kinds, lines, gbps, seconds):
 
 Measured by `make bench-peers` on {datetime.date.today()}, revision {revision}, {os.cpu_count()} cores: {gbps:g} Gbit/s between
 two network namespaces through `strait-wan`, queue of one bandwidth-delay product, what the line carries in
-{seconds:g} s. Do not edit.
+{length[0]:g} s or {length[1]} round trips, whichever is more. The time counts from the start of the transfer, its connections
+and sessions not yet up, to the last byte verified. Do not edit.
 
 Each cell: **goodput as a share of what can arrive**, C (1 - p) 1432/1538 / bytes on the wire (both directions, with
 Ethernet framing and everything that was lost) per byte delivered / CPU seconds of both ends per GB. The best goodput of a row is bold.
-A run in which the emulator fell behind is void and repeated; what did not finish within 1.75 times the time of a
-full line and 20 round trips counts what it delivered until then.
+A run in which the emulator fell behind is void and repeated; what did not finish within 1.1 times the time of a
+full line and 10 round trips counts what it delivered until then.
 
 CPU seconds are those of the processes at both ends. The kernel does much of TCP's receiving on behalf of the
 emulator that delivers the frame, so TCP's figures leave that out; Strait's worker does it itself, and its figure holds AES-256-GCM
