@@ -218,6 +218,40 @@ static void every_block_needed_for_ever_stays_under_the_cap(void **state)
 	is_usable(w);
 }
 
+static uint8_t epoch_after_need(struct world *w, uint64_t newest)
+{
+	const struct tx_transfer *t = first_transfer(w);
+	uint32_t previous = 0;
+	struct lie l;
+
+	frame_need_begin(lie_begin(&l), t->id, STRAIT_STREAM_OBJECTS, newest);
+	frame_need_block(&l.f, &previous, 0, 3);
+	frame_list_end(&l.f);
+	assert_int_equal(lie_tell(w, WORLD_SINK, &l), 0);
+	return t->stream[STRAIT_STREAM_OBJECTS].blocks[0].epoch;
+}
+
+/* Whoever had not seen the block's last packet when it asked may have it by now. */
+static void a_need_older_than_the_last_packet_of_its_block_asks_for_nothing(void **state)
+{
+	struct world_config cfg = small_config(1);
+	struct world *w = world_open(&cfg, NULL);
+	const struct tx_block *b;
+	uint8_t epoch;
+
+	(void)state;
+	order(w, 1, 64 * KIB);
+	world_run_for(w, 14 * MS); /* all is sent, nothing is answered */
+	b = &first_transfer(w)->stream[STRAIT_STREAM_OBJECTS].blocks[0];
+	epoch = b->epoch;
+	assert_true(b->last_pn > 10 && b->last_pn <= highest_sent(w, WORLD_SOURCE));
+	assert_int_equal(epoch_after_need(w, b->last_pn - 1), epoch);
+	assert_int_equal(epoch_after_need(w, b->last_pn - 10), epoch);
+	assert_int_equal(epoch_after_need(w, b->last_pn), epoch + 1);
+	finish_open(w, 20 * S);
+	is_usable(w);
+}
+
 static void say_credit(struct world *w, unsigned int i)
 {
 	static const uint64_t limits[] = { UINT64_MAX, 0, 1, UINT64_MAX - 1 };
@@ -432,6 +466,7 @@ int main(void)
 		cmocka_unit_test(a_clock_that_cannot_be_is_refused_or_harmless),
 		cmocka_unit_test(blocks_said_to_be_there_are_sent_when_they_are_needed),
 		cmocka_unit_test(every_block_needed_for_ever_stays_under_the_cap),
+		cmocka_unit_test(a_need_older_than_the_last_packet_of_its_block_asks_for_nothing),
 		cmocka_unit_test(credit_without_end_and_credit_that_falls),
 		cmocka_unit_test(a_log_above_a_hole_is_not_believed),
 		cmocka_unit_test(a_receiver_that_never_takes_an_end_is_told_ever_more_seldom),

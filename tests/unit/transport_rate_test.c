@@ -147,6 +147,31 @@ static void keys_change_on_an_idle_session_too(void **state)
 	finish(w, 2 * S);
 }
 
+/* The timer alone: a peer that hears nothing must not find keys two generations on. */
+static void timed_keys_wait_for_a_peer_that_does_not_answer(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		struct world_config cfg = small_config(seed);
+		struct world *w;
+
+		cfg.idle_timeout_ns = 400 * S;
+		for (int side = 0; side < WORLD_SIDES; side++) {
+			cfg.link[side].ncuts = 1;
+			cfg.link[side].cuts[0] = (struct link_cut){ 50 * MS, 250 * S };
+		}
+		w = world_open(&cfg, NULL);
+		order(w, 4, 1 * MIB);
+		/* Four times 60 s: one change, for the generation before was acknowledged. */
+		world_run_for(w, 249 * S);
+		assert_int_equal(audit_generation(&w->audit[WORLD_SOURCE]), 1);
+		assert_int_equal(world_counter(w, WORLD_SOURCE, STRAIT_C_tx_generations), 1);
+		finish_open(w, 20 * S);
+		assert_int_equal(world_counter(w, WORLD_SINK, STRAIT_C_rx_generation), 0);
+		world_destroy(w);
+	}
+}
+
 static void an_unanswered_session_dies_and_closes_its_transfers(void **state)
 {
 	struct world_config cfg = small_config(1);
@@ -177,6 +202,7 @@ int main(void)
 		cmocka_unit_test(a_new_cap_holds_at_once),
 		cmocka_unit_test(keys_change_in_the_middle_of_a_transfer),
 		cmocka_unit_test(keys_change_on_an_idle_session_too),
+		cmocka_unit_test(timed_keys_wait_for_a_peer_that_does_not_answer),
 		cmocka_unit_test(an_unanswered_session_dies_and_closes_its_transfers),
 	};
 
