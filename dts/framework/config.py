@@ -8,7 +8,7 @@ import ipaddress
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
 
@@ -18,6 +18,9 @@ T = TypeVar("T")
 _LINK = re.compile(r"^\s*(\w+)\.([\w-]+)\s*<->\s*(\w+)\.([\w-]+)\s*$")
 # An interface name is 15 characters at most; a namespace's name is part of none.
 _NETDEV = re.compile(r"^[a-z][a-z0-9-]{0,14}$")
+
+# Of symbols from 512 to 8932 bytes, over IPv4.
+MTU = range(580, 9001)
 
 
 @dataclass
@@ -100,6 +103,9 @@ def fill(cls: type[T], value: Any, where: str) -> T:
                 not isinstance(given, kind if kind is not float else (int, float))
                 or kind is not bool and isinstance(given, bool)):
             raise ConfigurationError(f"{where}.{key}: a {kind.__name__} is needed")
+        if get_origin(kind) is list and not (isinstance(given, list) and (
+                str not in get_args(kind) or all(isinstance(one, str) for one in given))):
+            raise ConfigurationError(f"{where}.{key}: a list is needed")
     try:
         return cls(**value)
     except TypeError as error:
@@ -142,6 +148,12 @@ def _load_test_run(path: Path, nodes: dict[str, NodeConfig]) -> TestRunConfig:
     run = fill(TestRunConfig, load_yaml(path), str(path))
     if run.func_traffic_generator != {"type": "SCAPY"}:
         raise ConfigurationError(f"{path}: the only func_traffic_generator is SCAPY")
+    if run.mtu not in MTU:
+        raise ConfigurationError(f"{path}.mtu: {MTU.start} to {MTU.stop - 1}")
+    for name in (run.system_under_test_node, run.traffic_generator_node, *run.more_nodes,
+                 *filter(None, [run.peer_node])):
+        if name not in nodes:
+            raise ConfigurationError(f"{path}: there is no node '{name}'")
     run.links = [parse_link(text) for text in run.port_topology]
     ports = {(n.name, p.name): p for n in nodes.values() for p in n.ports}
     used: set[tuple[str, str]] = set()

@@ -13,11 +13,11 @@ from pathlib import Path
 from types import FrameType
 
 from framework.config import Configuration, fill, load_configuration
-from framework.exception import BlockingTestSuiteError, ConfigurationError
+from framework.exception import BlockingTestSuiteError, ConfigurationError, ErrorSeverity
 from framework.logger import get_logger, set_up_logging
 from framework.settings import Settings
 from framework.test_result import Result, TestRunResult
-from framework.test_suite import SuiteSpec, select
+from framework.test_suite import SuiteSpec, load_suite, select
 from framework.testbed_model.capability import (
     build_info,
     session_info,
@@ -52,8 +52,12 @@ class Runner:
     def run(self) -> int:
         """The exit code."""
         out = self._settings.output_dir
-        out.mkdir(parents=True, exist_ok=True)
-        set_up_logging(out, self._settings.verbose)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            set_up_logging(out, self._settings.verbose)
+        except OSError as error:
+            print(f"dts: no results can be written: {error}", file=sys.stderr)
+            return ErrorSeverity.CONFIG_ERR
         signal.signal(signal.SIGTERM, _on_signal)
         signal.signal(signal.SIGINT, _on_signal)
         start = time.monotonic()
@@ -106,9 +110,8 @@ class Runner:
             if not (s.build_dir / "bin" / program).is_file():
                 raise ConfigurationError(f"{s.build_dir}/bin/{program} is not built")
         specs = select(s.test_suites or run.test_suites, run.func, run.perf or s.perf)
-        for spec in specs:
-            overrides = self._config.tests.get(spec.name, {})
-            fill(spec.cls.Config, overrides, f"tests_config: {spec.name}")
+        for name, overrides in self._config.tests.items():
+            fill(load_suite(name).Config, overrides, f"tests_config: {name}")
         return specs
 
     def _run_suites(self, specs: list[SuiteSpec]) -> None:

@@ -55,14 +55,13 @@ def parse_settings(argv: list[str]) -> Settings:
         "--test-suite", action="append", metavar="'SUITE [CASE..]'",
         help="run only this; may be given again [DTS_TEST_SUITES, separated by commas]")
     parser.add_argument(
-        "--re-run", type=int, metavar="N", default=int(os.environ.get("DTS_RE_RUN", "0")),
+        "--re-run", type=int, metavar="N", default=os.environ.get("DTS_RE_RUN", "0"),
         help="run a failed case up to N times more [DTS_RE_RUN]")
-    env_seed = os.environ.get("DTS_SEED")
     parser.add_argument(
-        "--seed", type=int, default=int(env_seed) if env_seed else None,
+        "--seed", type=int, default=os.environ.get("DTS_SEED") or None,
         help="of everything random; printed at the start [DTS_SEED]")
     parser.add_argument(
-        "--jobs", type=int, metavar="N", default=int(os.environ.get("DTS_JOBS", "4")),
+        "--jobs", type=int, metavar="N", default=os.environ.get("DTS_JOBS", "4"),
         help="so many suites at a time, each on a testbed of its own; 4 unless told [DTS_JOBS]")
     flag("perf", "run performance cases too")
     flag("verbose", "debug messages on the terminal")

@@ -21,7 +21,7 @@ from typing import Any
 
 from framework.config import Configuration
 from framework.context import Context, set_ctx
-from framework.exception import InternalError
+from framework.exception import CommandError, InternalError
 from framework.logger import get_logger
 from framework.settings import Settings
 from framework.suite_runner import SuiteRunner
@@ -84,7 +84,8 @@ def _serve(pipe: Connection, name: str, settings: Settings, config: Configuratio
         pass
     except Exception as error:  # noqa: BLE001 - the harness hears of it, and of the end
         get_logger().debug("%s", traceback.format_exc())
-        pipe.send(InternalError(f"worker {name}: {type(error).__name__}: {error}"))
+        kind = type(error) if isinstance(error, CommandError) else InternalError
+        pipe.send(kind(f"worker {name}: {type(error).__name__}: {error}"))
 
 
 @dataclass

@@ -10,6 +10,8 @@ import os
 import pickle
 import random
 import re
+import subprocess
+import sys
 import tempfile
 import unittest
 from collections.abc import Iterator
@@ -32,6 +34,7 @@ from framework.exception import (
     SkippedTestException,
     TestCaseVerifyError,
 )
+from framework.runner import Runner
 from framework.settings import DTS_DIR, ROOT_DIR, parse_settings
 from framework.suite_runner import SuiteRunner
 from framework.test_result import Result, TestRunResult
@@ -123,6 +126,11 @@ class TestConfig(unittest.TestCase):
             {"test_run": "tg.port-1 -> tg.port-0"},
             {"test_run": "more_nodes: [third] -> more_nodes: []"},
             {"test_run": "type: SCAPY -> type: TREX"},
+            {"test_run": "mtu: 1500 -> mtu: 579"},
+            {"test_run": "mtu: 1500 -> mtu: 9001"},
+            {"test_run": "peer_node: peer -> peer_node: pear"},
+            {"test_run": "more_nodes: [third] -> more_nodes: third"},
+            {"test_run": "more_nodes: [third] -> more_nodes: [3]"},
             {"tests": "malformed_headers: -> - malformed_headers:"})
         for change in wrong:
             with self.assertRaises(ConfigurationError, msg=str(change)):
@@ -141,6 +149,10 @@ class TestConfig(unittest.TestCase):
             fill(TestRunConfig, {"mtu": True}, "x")
         with refused():
             fill(PortConfig, [], "x")
+        lists: tuple[Any, ...] = ("arp", 5, [5], {})
+        for wrong in lists:
+            with refused():
+                fill(TestRunConfig, {"test_suites": wrong}, "x")
 
 
 class TestSettings(unittest.TestCase):
@@ -163,6 +175,28 @@ class TestSettings(unittest.TestCase):
                     self.assertRaises(SystemExit) as caught:
                 parse_settings(argv)
             self.assertEqual(caught.exception.code, 2)
+        for name in ("SEED", "RE_RUN", "JOBS"):
+            with mock.patch.dict(os.environ, {"DTS_" + name: "x"}), \
+                    contextlib.redirect_stderr(io.StringIO()), \
+                    self.assertRaises(SystemExit) as caught:
+                parse_settings([])
+            self.assertEqual(caught.exception.code, 2)
+
+    def test_a_run_that_cannot_begin_is_status_2(self) -> None:
+        """No place for results; settings of a suite that is not there, or not run this time."""
+        status = Runner(parse_settings(["--output-dir", "/proc/x"])).run
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            self.assertEqual(status(), 2)
+        self.assertIn("/proc/x", err.getvalue())
+        for text in ("nosuch: {}", "malformed_headers: {random_packets: many}"):
+            with tempfile.TemporaryDirectory() as name:
+                tests = Path(name) / "tests.yaml"
+                tests.write_text(text, "utf-8")
+                done = subprocess.run(
+                    (sys.executable, "-B", str(DTS_DIR / "main.py"), "--output-dir", name + "/out",
+                     "--tests-config-file", str(tests), "--test-suite", "wire_vectors", "--list"),
+                    capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, 2, done.stdout)
 
 
 class TestResults(unittest.TestCase):
