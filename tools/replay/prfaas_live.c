@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/clock.h"
 #include "tools/replay/blockkey.h"
+#include "tools/replay/lru.h"
 #include "tools/replay/run.h"
 #include "tools/replay/timeline.h"
 #include "tools/replay/value.h"
@@ -18,9 +19,14 @@
  * prfaas --live: the same requests by the clock, on two pools between which something replicates.
  * What an instance would make is put into the prefill site's pool, or the decode site's, when it
  * would be ready; at the time it is needed the decode site's pool is asked. Nothing falls back.
+ *
+ * --mode none: what replicates does so as well, but only what the decode site made itself is a hit.
+ * (A block that was there for an earlier request does not cross again, in favor of this mode.)
+ * serial: nothing replicates; here is a copier that takes one key after the other, for its round
+ * trips and its bytes at the full cap.
  */
 
-enum { ARRIVE, PUT, NEEDED };
+enum { ARRIVE, PUT, NEEDED, COPIED };
 
 struct block {
 	uint8_t hash[REPLAY_HASH_BYTES];
@@ -32,7 +38,8 @@ struct live_run {
 	size_t count, from; /* from: the first one that is not at the decode site */
 };
 
-struct made { /* a block that is to be put */
+struct made { /* a block that is to be put, or copied */
+	struct made *next;
 	const struct block *block;
 	struct strait_pool *pool;
 };
@@ -45,6 +52,8 @@ struct live {
 	struct timeline events;
 	struct live_run *runs;
 	uint64_t *free_ns[2]; /* when each instance is free: of the prefill site, the decode site */
+	struct lru own;       /* --mode none: what the decode site made */
+	struct made *copy, **tail; /* --mode serial: what is to be copied, the first one now */
 	uint64_t start_ns, first_ms, read;
 	uint8_t *value;
 	char *err;
@@ -62,6 +71,30 @@ static bool has(const struct live *l, struct strait_pool *pool, const struct blo
 			return false;
 	}
 	return true;
+}
+
+static uint64_t block_id(const struct block *b)
+{
+	uint64_t id;
+
+	memcpy(&id, b->hash, sizeof(id));
+	return id;
+}
+
+/* A hit at the decode site. */
+static bool is_hit(const struct live *l, const struct block *b)
+{
+	return l->o->mode == PRFAAS_NONE ? lru_has(&l->own, block_id(b)) : has(l, l->decode, b);
+}
+
+static int copy_first(struct live *l, uint64_t now_ns)
+{
+	const struct replay_options *o = l->o;
+	double s = (double)(replay_object_bytes(o) * 8) /
+		((double)o->prfaas.cap_bps * o->prfaas.efficiency);
+
+	s += o->prfaas.serial_rtts * (double)o->prfaas.rtt_ns * 1e-9;
+	return timeline_add(&l->events, now_ns + (uint64_t)(s * o->tp * 1e9), COPIED, l->copy);
 }
 
 static int put(struct live *l, struct made *m)
@@ -83,8 +116,36 @@ static int put(struct live *l, struct made *m)
 	}
 	if (ret < 0)
 		snprintf(l->err, l->err_len, "put %s: %s", key, strait_strerror(ret));
-	free(m);
 	return ret;
+}
+
+static int made(struct live *l, struct made *m, uint64_t now_ns)
+{
+	int ret = put(l, m);
+
+	if (ret == 0 && m->pool == l->decode && l->o->mode == PRFAAS_NONE)
+		ret = lru_add(&l->own, block_id(m->block), now_ns - l->start_ns);
+	if (ret < 0 || m->pool == l->decode || l->o->mode != PRFAAS_SERIAL) {
+		free(m);
+		return ret;
+	}
+	m->pool = l->decode;
+	*l->tail = m;
+	l->tail = &m->next;
+	return l->copy == m ? copy_first(l, now_ns) : 0;
+}
+
+static int copied(struct live *l, struct made *m, uint64_t now_ns)
+{
+	uint64_t bytes = l->r->put_bytes[1];
+	int ret = put(l, m);
+
+	l->r->put_bytes[1] = bytes; /* those that were made there */
+	l->copy = m->next;
+	if (l->copy == NULL)
+		l->tail = &l->copy;
+	free(m);
+	return ret < 0 || l->copy == NULL ? ret : copy_first(l, now_ns);
 }
 
 /* An instance takes it: blocks are made one after the other. Returns the end. */
@@ -101,14 +162,15 @@ static int make(struct live *l, struct live_run *run, bool remote, uint64_t now_
 		best = l->free_ns[!remote][k] < *best ? &l->free_ns[!remote][k] : best;
 	step = (uint64_t)(l->o->block_tokens * 1e9 / site->tokens_per_s);
 	*end = *best > now_ns ? *best : now_ns;
-	while (i < run->count && has(l, pool, &run->blocks[i]))
+	while (i < run->count &&
+		(remote ? has(l, pool, &run->blocks[i]) : is_hit(l, &run->blocks[i])))
 		i++;
 	for (; i < run->count && ret == 0; i++) {
 		struct made *m = malloc(sizeof(*m));
 
 		if (m == NULL)
 			return -ENOMEM;
-		*m = (struct made){ &run->blocks[i], pool };
+		*m = (struct made){ NULL, &run->blocks[i], pool };
 		*end += step;
 		ret = timeline_add(&l->events, *end, PUT, m);
 	}
@@ -157,12 +219,13 @@ static int arrive(struct live *l, struct live_run *run, uint64_t now_ns)
 	bool remote;
 	int ret;
 
-	while (run->from < run->count && has(l, l->decode, &run->blocks[run->from]))
+	while (run->from < run->count && is_hit(l, &run->blocks[run->from]))
 		run->from++;
 	l->r->requests++;
 	l->r->blocks += run->count;
 	l->r->hits += run->from;
-	remote = (run->count - run->from) * l->o->block_tokens > l->o->prfaas.threshold_tokens;
+	remote = l->o->mode != PRFAAS_LOCAL &&
+		(run->count - run->from) * l->o->block_tokens > l->o->prfaas.threshold_tokens;
 	ret = make(l, run, remote, now_ns, &end);
 	if (ret == 0 && remote) {
 		l->r->remote++;
@@ -199,7 +262,8 @@ static int play(struct live *l)
 			l->r->behind_ns = now_ns - e.at_ns;
 		ret = e.kind == ARRIVE     ? arrive(l, e.what, e.at_ns)
 			: e.kind == NEEDED ? needed(l, e.what)
-					   : put(l, e.what);
+			: e.kind == COPIED ? copied(l, e.what, e.at_ns)
+					   : made(l, e.what, e.at_ns);
 	}
 	return ret;
 }
@@ -221,6 +285,13 @@ static void live_fini(struct live *l)
 		if (e.kind == PUT)
 			free(e.what);
 	timeline_fini(&l->events);
+	while (l->copy != NULL) {
+		struct made *m = l->copy;
+
+		l->copy = m->next;
+		free(m);
+	}
+	lru_fini(&l->own);
 	while (l->runs != NULL) {
 		struct live_run *run = l->runs;
 
@@ -243,6 +314,7 @@ int replay_prfaas_live(const struct replay_options *o, struct prfaas_live_result
 	int ret = -ENOMEM;
 
 	memset(r, 0, sizeof(*r));
+	l.tail = &l.copy;
 	snprintf(err, err_len, "out of memory");
 	l.start_ns = clock_now_ns();
 	l.free_ns[0] = calloc(o->prfaas.prefill.instances, sizeof(uint64_t));
@@ -250,7 +322,8 @@ int replay_prfaas_live(const struct replay_options *o, struct prfaas_live_result
 	l.value = malloc(replay_object_bytes(o));
 	l.trace = o->trace != NULL ? replay_trace_open(o->trace, err, err_len)
 				   : replay_trace_generate(o->seed, o->requests);
-	if (l.trace == NULL || l.value == NULL || l.free_ns[0] == NULL || l.free_ns[1] == NULL)
+	if (l.trace == NULL || l.value == NULL || l.free_ns[0] == NULL || l.free_ns[1] == NULL ||
+		lru_init(&l.own, UINT32_MAX, 0) < 0)
 		goto out;
 	l.prefill = pool_open(o->pool, err, err_len);
 	l.decode = l.prefill != NULL ? pool_open(o->decode_pool, err, err_len) : NULL;

@@ -55,7 +55,8 @@ enum prfaas_option {
 	"  --keep TIME          pools drop what was unused for TIME, and have room for all\n"      \
 	"  --speed F            requests come F times as fast (1)\n"                               \
 	"  --pool FILE --to-pool FILE  live, by the clock: pools of the prefill site and of the\n" \
-	"                       decode site, between which something replicates\n"                 \
+	"                       decode site, between which something replicates; serial\n"         \
+	"                       copies by itself, and nothing is to replicate\n"                   \
 	"  --prefill-instances N, --prefill-rate TOKENS, --prefill-pool SIZE\n"                    \
 	"                       the prefill site: instances, tokens/s of each (4, 10000, 2T)\n"    \
 	"  --decode-instances N, --decode-rate TOKENS, --decode-pool SIZE\n"                       \

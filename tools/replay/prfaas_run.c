@@ -98,24 +98,26 @@ static int run_live(const struct replay_options *o, char *err, size_t err_len)
 {
 	struct prfaas_live_result r;
 	int ret = replay_prfaas_live(o, &r, err, err_len);
+	const char *mode = prfaas_mode_name(o->mode >= 0 ? (enum prfaas_mode)o->mode : 0);
 	double gbps;
 
 	if (ret < 0)
 		return ret;
 	gbps = (double)r.put_bytes[0] * 8e-9 / r.seconds;
 	if (o->json)
-		printf("{\"mode\": \"live\", \"requests\": %" PRIu64 ", \"remote\": %" PRIu64
-		       ", \"misses\": %" PRIu64 ", \"seconds\": %.1f, \"hit_rate\": %.4f"
+		printf("{\"mode\": \"live\", \"sharing\": \"%s\", \"requests\": %" PRIu64
+		       ", \"remote\": %" PRIu64 ", \"misses\": %" PRIu64
+		       ", \"seconds\": %.1f, \"hit_rate\": %.4f"
 		       ", \"there_before_needed\": %.4f, \"made_gbps\": %.3f"
 		       ", \"behind_s\": %.3f}\n",
-			r.requests, r.remote, r.misses, r.seconds, part(r.hits, r.blocks),
+			mode, r.requests, r.remote, r.misses, r.seconds, part(r.hits, r.blocks),
 			part(r.there, r.shipped), gbps, (double)r.behind_ns * 1e-9);
 	else
-		printf("live: %" PRIu64 " requests, %" PRIu64
+		printf("live, %s: %" PRIu64 " requests, %" PRIu64
 		       " prefilled at the other site, %.1f%% "
 		       "hits, %.1f%% there before needed, %" PRIu64 " missed, %.3f Gbit/s made "
 		       "there, at most %.3f s behind the clock\n",
-			r.requests, r.remote, 100 * part(r.hits, r.blocks),
+			mode, r.requests, r.remote, 100 * part(r.hits, r.blocks),
 			100 * part(r.there, r.shipped), r.misses, gbps, (double)r.behind_ns * 1e-9);
 	return 0;
 }

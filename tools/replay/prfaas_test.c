@@ -281,11 +281,12 @@ static void a_plan_holds_in_a_replay(void **state)
 
 /* ---- by the clock ---- */
 
-static void play_live(const char *to, struct prfaas_live_result *r)
+static void play_live(const char *to, const char *mode, struct prfaas_live_result *r)
 {
 	const char *argv[] = { "strait-replay", "prfaas", "--requests", "4", "--speed", "1000",
 		"--threshold", "2000", "--bytes-per-block", "100", "--prefill-rate", "10000000",
-		"--decode-rate", "10000000", "--deadline", "1ms", "--pool", "a", "--to-pool", to };
+		"--decode-rate", "10000000", "--deadline", "1ms", "--rtt", "1ms", "--cap", "10G",
+		"--mode", mode, "--pool", "a", "--to-pool", to };
 	char dir[] = "/tmp/strait-prfaas-XXXXXX", here[256], err[512];
 	static const char *const names[] = { "a", "b" };
 	struct replay_options o;
@@ -300,7 +301,7 @@ static void play_live(const char *to, struct prfaas_live_result *r)
 		assert_non_null(p);
 		strait_pool_close(p);
 	}
-	assert_int_equal(replay_options_parse(&o, 20, (char **)(uintptr_t)argv, err, sizeof(err)),
+	assert_int_equal(replay_options_parse(&o, 26, (char **)(uintptr_t)argv, err, sizeof(err)),
 		0);
 	if (replay_prfaas_live(&o, r, err, sizeof(err)) < 0)
 		fail_msg("%s", err);
@@ -316,7 +317,7 @@ static void live_sees_what_did_not_come(void **state)
 	struct prfaas_live_result r;
 
 	(void)state;
-	play_live("b", &r);
+	play_live("b", "strait", &r);
 	assert_int_equal(r.requests, 4);
 	assert_true(r.remote > 0 && r.misses == r.remote);
 	assert_true(r.shipped > 0 && r.put_bytes[0] > 0 && r.there < r.shipped);
@@ -328,10 +329,44 @@ static void live_sees_what_came(void **state)
 	struct prfaas_live_result r;
 
 	(void)state;
-	play_live("a", &r);
+	play_live("a", "strait", &r);
 	assert_true(r.remote > 0 && r.shipped > 0);
 	assert_int_equal(r.there, r.shipped);
 	assert_int_equal(r.misses, 0);
+}
+
+/* Both are one pool, but what the prefill site made is no hit at the other one. */
+static void live_without_sharing_has_the_fewest_hits(void **state)
+{
+	struct prfaas_live_result none, strait;
+
+	(void)state;
+	play_live("a", "none", &none);
+	play_live("a", "strait", &strait);
+	assert_true(none.hits < strait.hits);
+	assert_int_equal(none.there, none.shipped);
+}
+
+/* Key by key it brings something, with 2 ms for each most of it too late. */
+static void live_copies_serially_by_itself(void **state)
+{
+	struct prfaas_live_result serial;
+
+	(void)state;
+	play_live("b", "serial", &serial);
+	assert_true(serial.remote > 0 && serial.misses > 0);
+	assert_true(serial.there < serial.shipped);
+	assert_true(serial.seconds >= 2e-3 * (double)serial.put_bytes[0] / 100);
+}
+
+static void live_alone_prefills_nothing_elsewhere(void **state)
+{
+	struct prfaas_live_result r;
+
+	(void)state;
+	play_live("b", "local", &r);
+	assert_int_equal(r.remote, 0);
+	assert_int_equal(r.put_bytes[0], 0);
 }
 
 int main(void)
@@ -352,6 +387,9 @@ int main(void)
 		cmocka_unit_test_setup(a_plan_holds_in_a_replay, setup),
 		cmocka_unit_test(live_sees_what_did_not_come),
 		cmocka_unit_test(live_sees_what_came),
+		cmocka_unit_test(live_without_sharing_has_the_fewest_hits),
+		cmocka_unit_test(live_copies_serially_by_itself),
+		cmocka_unit_test(live_alone_prefills_nothing_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
