@@ -171,6 +171,9 @@ fair='(all(r["jain"] >= 0.9 and r["flows_used"] >= 0.95 and r["flows_queue_loss"
 	"Jain %.4f, used %.4f" % (summary["jain"]["min"], summary["flows_used"]["min"]))'
 flows "two sessions whose caps are the whole line share it" "$fair" \
 	--rtt-ms 10 --mib 40 --flows 2 --flow-start-ms 700 --seeds 3
+flows "two of bulk, which take each other's queue for that of others, share it in turns" \
+	'(all(r["jain"] >= 0.9 and r["flows_used"] >= 0.6 for r in runs), "Jain %.4f, used %.4f" % (summary["jain"]["min"], summary["flows_used"]["min"]))' \
+	--rate-gbps 0.2 --rtt-ms 10 --mib 120 --class bulk --flows 2 --flow-start-ms 700 --seeds 2
 # Their shares are not equal there, but nobody starves.
 flows "over a very short path with a long queue each gets some" \
 	'(all(r["least_share"] >= 0.3 and r["flows_used"] >= 0.95 for r in runs), "least share %.2f" % summary["least_share"]["min"])' \
