@@ -10,8 +10,13 @@ import sys
 # Before anything of the harness is imported: no bytecode in the tree.
 sys.dont_write_bytecode = True
 
-from framework.runner import main  # noqa: E402
-from framework.settings import parse_settings  # noqa: E402
+try:
+    from framework.runner import main
+    from framework.settings import parse_settings
+except ImportError as missing:
+    sys.stderr.write(f"dts: {missing}; `make dts` installs what is missing, for "
+                     "/usr/bin/python3\n")
+    sys.exit(2)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:], parse_settings(sys.argv[1:])))

@@ -99,7 +99,11 @@ def load_suite(name: str) -> type[TestSuite]:
     """The class of tests/TestSuite_<name>.py."""
     if not (Path(__file__).parent.parent / "tests" / f"TestSuite_{name}.py").is_file():
         raise ConfigurationError(f"there is no suite '{name}'")
-    module = importlib.import_module(f"tests.TestSuite_{name}")
+    try:
+        module = importlib.import_module(f"tests.TestSuite_{name}")
+    except ImportError as error:
+        raise ConfigurationError(f"suite {name}: {error}; `make dts` installs what is missing, "
+                                 "for /usr/bin/python3") from error
     wanted = "Test" + "".join(part.capitalize() for part in name.split("_"))
     found = [c for _, c in inspect.getmembers(module, inspect.isclass)
              if issubclass(c, TestSuite) and c.__module__ == module.__name__]

@@ -28,7 +28,7 @@ from framework.suite_runner import SuiteRunner
 from framework.test_result import Result, TestRunResult
 from framework.test_suite import SuiteSpec
 from framework.testbed_model.capability import shared_memory_dir
-from framework.testbed_model.netns_session import PREFIX, prefer, set_run_name
+from framework.testbed_model.netns_session import PREFIX, prefer, remove_run, set_run_name
 from framework.testbed_model.node import Testbed
 from framework.testbed_model.traffic_generator.scapy import ScapyTrafficGenerator
 
@@ -92,7 +92,9 @@ def _serve(pipe: Connection, name: str, settings: Settings, config: Configuratio
 class _Worker:
     process: BaseProcess
     pipe: Connection
+    name: str
     spec: SuiteSpec | None = None
+    is_ready: bool = False
 
 
 class Workers:
@@ -114,9 +116,10 @@ class Workers:
                 process = fork.Process(target=_serve, args=(theirs, name, *self._args))
                 process.start()
                 theirs.close()
-                self._workers.append(_Worker(process, ours))
+                self._workers.append(_Worker(process, ours, name))
             for worker in self._workers:
                 self.ports += self._receive(worker)
+                worker.is_ready = True
         except BaseException:
             self._end()
             raise
@@ -157,17 +160,27 @@ class Workers:
         try:
             result.merge(self._receive(worker))
             worker.spec = None
-        except InternalError as error:
+        except (CommandError, InternalError) as error:
             self._workers.remove(worker)
-            worker.pipe.close()
-            worker.process.join(END_SECONDS)
+            self._bury(worker)
             result.add_error(error)
             for case in spec.cases:
                 result.add(spec.name, case, Result.ERROR, str(error))
 
+    @staticmethod
+    def _bury(worker: _Worker) -> None:
+        """It ended, or ends now; what it could not tear down is removed here."""
+        worker.process.join(END_SECONDS)
+        if worker.process.exitcode is None:
+            worker.process.kill()
+            worker.process.join()
+        worker.pipe.close()
+        if worker.process.exitcode != 0:
+            remove_run(shared_memory_dir(), worker.name)
+
     def _end(self) -> None:
         for worker in self._workers:
-            if worker.spec is None:
+            if worker.spec is None and worker.is_ready:
                 try:
                     worker.pipe.send(None)
                 except OSError:
@@ -175,9 +188,5 @@ class Workers:
             else:
                 worker.process.terminate()
         for worker in self._workers:
-            worker.process.join(END_SECONDS)
-            if worker.process.exitcode is None:
-                worker.process.kill()
-                worker.process.join()
-            worker.pipe.close()
+            self._bury(worker)
         self._workers.clear()

@@ -3,6 +3,7 @@
 programs in $BUILD/bin; skipped without.
 
     cd dts; python3 -m unittest tests_unit.test_cleanup"""
+import json
 import os
 import signal
 import subprocess
@@ -55,13 +56,17 @@ def namespaces_of(pid: int) -> list[str]:
 class TestInterrupted(unittest.TestCase):
     """Ctrl-C, SIGTERM and SIGKILL in the middle of a suite that has edges running."""
 
-    def _interrupt(self, number: int) -> tuple[int, int, Path]:
+    def _start(self) -> tuple["subprocess.Popen[bytes]", Path]:
         out = Path(tempfile.mkdtemp(prefix="strait-dts-cleanup-"))
         self.addCleanup(subprocess.run, ("rm", "-rf", str(out)), check=False)
         process = subprocess.Popen(
             (sys.executable, "-B", str(DTS_DIR / "main.py"), "--build-dir", str(BUILD),
              "--output-dir", str(out), "--test-suite", "session_headers"),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return process, out
+
+    def _interrupt(self, number: int, worker: bool = False) -> tuple[int, int, Path]:
+        process, out = self._start()
         try:
             # Until both edges run; the worker of the generator does then too.
             end = time.monotonic() + 60
@@ -70,7 +75,10 @@ class TestInterrupted(unittest.TestCase):
                 time.sleep(0.05)
             self.assertTrue(namespaces_of(process.pid), "no namespaces")
             self.assertTrue(processes_of(str(out)), "no processes")
-            process.send_signal(number)
+            if worker:
+                os.kill(workers_of(process.pid)[0], number)
+            else:
+                process.send_signal(number)
             if number != signal.SIGKILL:
                 self._insist(process, number)
             status = process.wait(40)
@@ -110,6 +118,32 @@ class TestInterrupted(unittest.TestCase):
         pid, status, out = self._interrupt(signal.SIGTERM)
         self._nothing_left(pid, out)
         self.assertEqual(status, 1)
+
+    def test_sigterm_while_the_testbed_is_made(self) -> None:
+        """A worker that is not ready yet does not finish first."""
+        process, out = self._start()
+        try:
+            end = time.monotonic() + 60
+            while not namespaces_of(process.pid) and process.poll() is None:
+                self.assertLess(time.monotonic(), end, "nothing is made")
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            status = process.wait(60)
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        self._nothing_left(process.pid, out)
+        self.assertEqual(status, 1)
+
+    def test_a_worker_is_killed(self) -> None:
+        """The harness says so and removes what the worker had."""
+        pid, status, out = self._interrupt(signal.SIGKILL, worker=True)
+        self._nothing_left(pid, out)
+        self.assertEqual(status, 5)
+        cases = json.loads((out / "results.json").read_text("utf-8"))["test_suites"]
+        results = {case["result"] for case in cases["session_headers"].values()}
+        self.assertEqual(results, {"ERROR"})
 
     def test_sigkill(self) -> None:
         """After SIGKILL no process lives on; the next run removes namespaces and pools."""

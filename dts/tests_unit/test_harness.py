@@ -354,6 +354,12 @@ class TestSelection(unittest.TestCase):
             with self.assertRaises(ConfigurationError):
                 select([entry], True, True)
 
+    def test_what_is_not_installed_is_named(self) -> None:
+        """Not a traceback."""
+        with mock.patch("importlib.import_module", side_effect=ImportError("No module 'scapy'")), \
+                self.assertRaisesRegex(ConfigurationError, "arp: No module 'scapy'"):
+            select(["arp"], True, True)
+
     def test_every_suite_is_configured(self) -> None:
         """None is written and forgotten."""
         named = {entry.split()[0] for entry in load().test_run.test_suites}

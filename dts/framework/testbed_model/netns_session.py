@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 from framework.exception import CommandError
@@ -67,16 +68,25 @@ def is_stale(name: str) -> bool:
     return name.startswith(PREFIX) and pid.isdigit() and not os.path.exists(f"/proc/{pid}")
 
 
-def remove_stale(shm: Path) -> None:
-    """Remove namespaces and pools of runs that were killed."""
+def _remove(shm: Path, is_wanted: Callable[[str], bool]) -> None:
     for line in run("ip", "netns", "list", check=False).stdout.splitlines():
         name = line.split()[0]
-        if is_stale(name):
+        if is_wanted(name):
             get_logger().info("removing namespace %s of a run that ended", name)
             run("ip", "netns", "del", name, check=False)
     for path in shm.glob(f"{PREFIX}*"):
-        if is_stale(path.name):
+        if is_wanted(path.name):
             shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_stale(shm: Path) -> None:
+    """Remove namespaces and pools of runs that were killed."""
+    _remove(shm, is_stale)
+
+
+def remove_run(shm: Path, name: str) -> None:
+    """Remove those of one worker, by the name that set_run_name() got, which was killed."""
+    _remove(shm, lambda one: one.startswith(f"{PREFIX}{name}-"))
 
 
 class NetnsSession:
@@ -91,7 +101,7 @@ class NetnsSession:
             self.command("sysctl", "-q", "-w", "net.ipv6.conf.all.disable_ipv6=1",
                          "net.ipv6.conf.default.disable_ipv6=1", check=False)
             self.ip("link", "set", "lo", "up")
-        except CommandError:
+        except BaseException:
             self.close()
             raise
 
