@@ -98,16 +98,14 @@ void index_prefetch(const struct index *x, struct digest128 d)
 /* Bucket and slot of a name, for the writer. */
 static bool find(const struct table *t, struct name n, uint32_t *bucket, int *slot, uint64_t *word)
 {
-	uint32_t count;
-
 	*bucket = bucket_first(n.tag, t->buckets);
-	*slot = bucket_find(&t->b[*bucket], n, word, &count);
+	*slot = bucket_find(&t->b[*bucket], n, word);
 	if (*slot >= 0)
 		return true;
-	if (count == 0)
+	if (bucket_count(&t->b[*bucket], n.tag) == 0)
 		return false;
 	*bucket = bucket_second(n.tag, t->buckets);
-	*slot = bucket_find(&t->b[*bucket], n, word, &count);
+	*slot = bucket_find(&t->b[*bucket], n, word);
 	return *slot >= 0;
 }
 

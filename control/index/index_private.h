@@ -14,7 +14,7 @@
 
 enum {
 	SLOTS = 4,
-	COUNT_MASK = 15,  /* of tag[0]: keys of this bucket that stand in their second one */
+	COUNT_MASK = 15,  /* of tag[c]: keys of class c that stand in their second bucket */
 	COUNT_STUCK = 15, /* too many to count: never lowered */
 	EXTRA_SHIFT = INDEX_VALUE_BITS,
 };
@@ -23,7 +23,7 @@ enum {
 #define VALUE_MASK ((UINT64_C(1) << INDEX_VALUE_BITS) - 1)
 
 struct bucket {
-	_Atomic uint64_t tag[SLOTS];   /* 60 bits; 0: free. The low bits of tag[0] count */
+	_Atomic uint64_t tag[SLOTS];   /* 60 bits; 0: free. The low bits count */
 	_Atomic uint64_t value[SLOTS]; /* digest_bucket(), 48 bits of value */
 } __attribute__((aligned(64)));
 
@@ -100,28 +100,50 @@ static inline void store(_Atomic uint64_t *p, uint64_t v)
 	atomic_store_explicit(p, v, memory_order_release);
 }
 
-/* Slot of a name or -1; *word is its value word. count gets the bucket's counter. */
-static inline int bucket_find(const struct bucket *b, struct name n, uint64_t *word,
-	uint32_t *count)
+/*
+ * Keys are of four classes, each counted on its own: of those that are not there one in sixteen
+ * needs a look into its second bucket, with one counter for all it would be one in five.
+ */
+static inline unsigned int class_of(uint64_t tag)
 {
-	uint64_t t0 = load(&b->tag[0]);
-	uint64_t t1 = load(&b->tag[1]);
-	uint64_t t2 = load(&b->tag[2]);
-	uint64_t t3 = load(&b->tag[3]);
-	unsigned int hits = ((t0 & TAG_MASK) == n.tag) | (unsigned int)(t1 == n.tag) << 1 |
-		(unsigned int)(t2 == n.tag) << 2 | (unsigned int)(t3 == n.tag) << 3;
-
-	*count = t0 & COUNT_MASK;
-	while (hits != 0) {
-		int i = __builtin_ctz(hits);
-
-		*word = load(&b->value[i]);
-		if (((*word ^ n.extra) >> EXTRA_SHIFT) == 0)
-			return i;
-		hits &= hits - 1;
-	}
-	return -1;
+	return (unsigned int)(tag >> 4) & (SLOTS - 1);
 }
+
+/* How many keys of the tag's class stand in their second bucket. */
+static inline uint32_t bucket_count(const struct bucket *b, uint64_t tag)
+{
+	return (uint32_t)(load(&b->tag[class_of(tag)]) & COUNT_MASK);
+}
+
+/* A bit for each slot with the name: one or none. Without branches on what is found. */
+static inline uint32_t bucket_match(const struct bucket *b, struct name n)
+{
+	uint32_t hits = 0;
+
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		bool tag = (load(&b->tag[i]) & TAG_MASK) == n.tag;
+
+		hits |= (uint32_t)(tag & (((load(&b->value[i]) ^ n.extra) >> EXTRA_SHIFT) == 0))
+			<< i;
+	}
+	return hits;
+}
+
+/* Slot of a name or -1; *word is its value word. */
+static inline int bucket_find(const struct bucket *b, struct name n, uint64_t *word)
+{
+	uint32_t hits = bucket_match(b, n);
+
+	if (hits == 0)
+		return -1;
+	*word = load(&b->value[__builtin_ctz(hits)]);
+	return __builtin_ctz(hits);
+}
+
+/* lookup.c */
+/** Values of n <= INDEX_BATCH digests. wide: the processor has AVX2. */
+void lookup_batch(const struct index *x, const struct digest128 *d, uint32_t n, uint64_t *values,
+	bool wide);
 
 /* table.c */
 struct table *table_create(uint32_t buckets);

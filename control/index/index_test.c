@@ -12,6 +12,26 @@
 
 #include <cmocka.h>
 
+#include <urcu.h>
+
+static bool has_avx2(void)
+{
+#if defined(__x86_64__)
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+#else
+	return false;
+#endif
+}
+
+/* One way of looking up, whichever the processor would choose. */
+static void lookup(const struct index *x, const struct digest128 *d, uint32_t n, uint64_t *got,
+	bool wide)
+{
+	rcu_read_lock();
+	lookup_batch(x, d, n, got, wide && has_avx2());
+	rcu_read_unlock();
+}
+
 /* splitmix64: one number a state, so that the n-th key is known without keeping it. */
 static uint64_t mix(uint64_t x)
 {
@@ -52,6 +72,13 @@ static void check(struct index *x, const uint64_t *model, uint32_t keys)
 		for (uint32_t i = 0; i < 100; i++) {
 			assert_int_equal(got[i], model[at + i]);
 			assert_int_equal(index_value(x, d[i]), model[at + i]);
+		}
+		for (int wide = 0; wide < 2; wide++) {
+			memset(got, 0xaa, sizeof(got));
+			lookup(x, d, INDEX_BATCH, got, wide);
+			assert_memory_equal(got, model + at, INDEX_BATCH * sizeof(*got));
+			lookup(x, d, 3, got, wide);
+			assert_memory_equal(got, model + at, 3 * sizeof(*got));
 		}
 	}
 }
@@ -236,8 +263,49 @@ static void keys_of_one_bucket_pair_fail_without_damage(void **state)
 		in += index_update(x, (struct digest128){ i << 48, 0x5550 }, 0, i + 1, NULL,
 			      NULL) == 0;
 	assert_int_equal(in, 8);
-	for (uint64_t i = 0; i < 8; i++)
-		assert_int_equal(index_value(x, (struct digest128){ i << 48, 0x5550 }), i + 1);
+	for (uint64_t i = 0; i < 8; i++) {
+		struct digest128 d = { i << 48, 0x5550 };
+		uint64_t got;
+
+		assert_int_equal(index_value(x, d), i + 1);
+		for (int wide = 0; wide < 2; wide++) {
+			lookup(x, &d, 1, &got, wide);
+			assert_int_equal(got, i + 1);
+		}
+	}
+	index_destroy(x);
+}
+
+/* Buckets of keys from `first` on whose counters ask for a look into the second one. */
+static double second_looks(const struct index *x, uint32_t first, uint32_t n)
+{
+	uint32_t looks = 0;
+
+	for (uint32_t k = first; k < first + n; k++) {
+		uint64_t tag = name_of(key(k)).tag;
+		const struct table *t = x->shards[shard_of(x, key(k))].table;
+
+		looks += bucket_count(&t->b[bucket_first(tag, t->buckets)], tag) > 0;
+	}
+	return (double)looks / n;
+}
+
+static void few_of_what_is_not_there_need_a_second_line(void **state)
+{
+	enum { KEYS = 400000 };
+	struct index *x = index_create(KEYS);
+	struct index_stats st;
+
+	(void)state;
+	for (uint32_t k = 0; k < KEYS; k++)
+		assert_int_equal(index_update(x, key(k), 0, 1, NULL, NULL), 0);
+	index_stats_get(x, &st);
+	assert_true((double)KEYS / (double)st.slots > 0.65);
+	assert_true(second_looks(x, KEYS, KEYS) < 0.1);
+	/* and none when the keys went again */
+	for (uint32_t k = 0; k < KEYS; k++)
+		assert_int_equal(index_update(x, key(k), 0, 0, NULL, NULL), 0);
+	assert_true(second_looks(x, KEYS, KEYS) == 0);
 	index_destroy(x);
 }
 
@@ -272,7 +340,7 @@ static void *reader(void *arg)
 				n[i] = seed % FIXED;
 			d[i] = key(n[i]);
 		}
-		index_lookup(s->x, d, 64, got);
+		lookup(s->x, d, 64, got, seed & 1);
 		for (int i = 0; i < 64; i++) {
 			uint64_t want = n[i] % 60000 + 1;
 
@@ -339,6 +407,7 @@ int main(void)
 		cmocka_unit_test(every_key_that_leaves_a_slot_changes_its_shards_version),
 		cmocka_unit_test(digests_that_differ_only_beside_the_tag_are_told_apart),
 		cmocka_unit_test(keys_of_one_bucket_pair_fail_without_damage),
+		cmocka_unit_test(few_of_what_is_not_there_need_a_second_line),
 		cmocka_unit_test(readers_never_see_a_moving_key_gone_or_another_keys_value),
 	};
 

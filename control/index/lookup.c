@@ -3,31 +3,50 @@
 
 #include <urcu.h>
 
-enum { AHEAD = 20 };
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+/*
+ * A lookup waits for memory and does little else, so what counts is how many cache lines are on
+ * their way at once. Lines of all the batch's first buckets are asked for into the L2 cache, which
+ * has more room for what is under way than L1: prefetches into L1 beyond a score or so are lost,
+ * and each lost one is a wait of its own. A few keys before a line is looked into it is asked for
+ * into L1. Nothing branches on what a line holds: whether a key is there cannot be guessed, and a
+ * wrong guess throws away what was begun behind it.
+ */
+enum { NEAR = 16 };
 
 /* A lookup in flight. */
 struct probe {
-	const struct table *t;
 	const struct bucket *b;
+	const struct table *t;
 	const struct shard *s;
 	struct name n;
 	uint32_t version;
 };
 
-static void begin(const struct index *x, struct digest128 d, struct probe *p)
+struct batch {
+	struct probe probes[INDEX_BATCH];
+	uint64_t seconds; /* bits of the probes that go on to their second bucket */
+	uint64_t *values;
+	uint32_t n;
+};
+
+static inline void begin(const struct index *x, struct digest128 d, struct probe *p)
 {
 	p->s = &x->shards[shard_of(x, d)];
 	p->n = name_of(d);
 	p->version = atomic_load_explicit(&p->s->version, memory_order_acquire);
 	p->t = atomic_load_explicit(&p->s->table, memory_order_acquire);
 	p->b = &p->t->b[bucket_first(p->n.tag, p->t->buckets)];
-	__builtin_prefetch(p->b);
+	__builtin_prefetch(p->b, 0, 2);
 }
 
-/* No key left its slot since begin(), so what was seen was true at one moment. */
-static bool is_valid(const struct probe *p)
+/* 0 if no key left its slot since begin(): what was seen was true at one moment. */
+static inline uint32_t changed(const struct probe *p)
 {
-	return atomic_load_explicit(&p->s->version, memory_order_relaxed) == p->version;
+	return atomic_load_explicit(&p->s->version, memory_order_relaxed) ^ p->version;
 }
 
 static uint64_t again(const struct index *x, struct digest128 d)
@@ -35,90 +54,127 @@ static uint64_t again(const struct index *x, struct digest128 d)
 	for (int i = 0; i < INDEX_TRIES; i++) {
 		struct probe p;
 		uint64_t word;
-		uint32_t count;
 		int slot;
 
 		begin(x, d, &p);
-		slot = bucket_find(p.b, p.n, &word, &count);
-		if (slot < 0 && count > 0) {
-			p.b = &p.t->b[bucket_second(p.n.tag, p.t->buckets)];
-			slot = bucket_find(p.b, p.n, &word, &count);
-		}
-		if (is_valid(&p))
+		slot = bucket_find(p.b, p.n, &word);
+		if (slot < 0 && bucket_count(p.b, p.n.tag) > 0)
+			slot = bucket_find(&p.t->b[bucket_second(p.n.tag, p.t->buckets)], p.n,
+				&word);
+		if (changed(&p) == 0)
 			return slot < 0 ? 0 : word & VALUE_MASK;
 	}
 	return INDEX_UNSURE;
 }
 
-/*
- * The value of a name in a bucket, 0 if it is not there. Without branches on what is found: whether
- * a key is there cannot be guessed, and a wrong guess costs as much as the rest. *odd: two tags of
- * the bucket are equal, which needs a closer look.
- */
-static inline uint64_t bucket_value(const struct bucket *b, struct name n, uint32_t *count,
-	uint32_t *odd)
+/* 0 or 1, in a way that compilers do not turn into a branch; bits is less than 16. */
+static inline uint64_t any(uint32_t bits)
 {
-	uint64_t t0 = load(&b->tag[0]);
-	uint64_t t1 = load(&b->tag[1]);
-	uint64_t t2 = load(&b->tag[2]);
-	uint64_t t3 = load(&b->tag[3]);
-	uint32_t hits = ((t0 & TAG_MASK) == n.tag) | (uint32_t)(t1 == n.tag) << 1 |
-		(uint32_t)(t2 == n.tag) << 2 | (uint32_t)(t3 == n.tag) << 3;
-	uint64_t word = load(&b->value[__builtin_ctz(hits | 8)]);
-	uint64_t match = (hits != 0) & (((word ^ n.extra) >> EXTRA_SHIFT) == 0);
-
-	*odd = (hits & (hits - 1)) != 0;
-	*count = t0 & COUNT_MASK;
-	return word & VALUE_MASK & -match;
+	return (bits + 15) >> 4;
 }
 
-/*
- * The first buckets are fetched AHEAD of the one that is looked into, so that memory works while
- * the processor does; the second one of a key, where it is needed, is asked for at once and looked
- * into at the end.
- */
-static void lookup(const struct index *x, const struct digest128 *d, uint32_t n, uint64_t *values)
+/* The value in the one slot of hits; 0 if there is none. */
+static inline uint64_t value_at(const struct bucket *b, uint32_t hits)
 {
-	struct probe probes[INDEX_BATCH];
-	uint8_t second[INDEX_BATCH], redo[2 * INDEX_BATCH];
-	uint32_t seconds = 0, redos = 0, count, odd, need;
+	return load(&b->value[__builtin_ctz(hits | 8)]) & VALUE_MASK & -any(hits);
+}
 
-	for (uint32_t i = 0; i < n && i < AHEAD; i++)
-		begin(x, d[i], &probes[i]);
-	for (uint32_t i = 0; i < n; i++) {
-		struct probe *p = &probes[i];
-		const struct bucket *other;
+/* What the first bucket of probe i says; its second one is asked for if it may be there. */
+static inline void settle(struct batch *a, uint32_t i, uint32_t hits)
+{
+	struct probe *p = &a->probes[i];
+	uintptr_t first = (uintptr_t)p->b;
+	uintptr_t second = (uintptr_t)&p->t->b[bucket_second(p->n.tag, p->t->buckets)];
+	uint64_t need = any(bucket_count(p->b, p->n.tag)) & ~any(hits);
 
-		if (i + AHEAD < n)
-			begin(x, d[i + AHEAD], &probes[i + AHEAD]);
-		other = &p->t->b[bucket_second(p->n.tag, p->t->buckets)];
-		values[i] = bucket_value(p->b, p->n, &count, &odd);
-		need = (values[i] == 0) & (count > 0);
-		second[seconds] = (uint8_t)i;
-		seconds += need;
-		redo[redos] = (uint8_t)i;
-		redos += odd | !is_valid(p);
-		p->b = need ? other : p->b;
-		__builtin_prefetch(p->b);
+	a->values[i] = value_at(p->b, hits);
+	a->seconds |= need << i;
+	p->b = (const struct bucket *)(first ^ ((first ^ second) & -need));
+	__builtin_prefetch(p->b);
+	if (i + NEAR < a->n)
+		__builtin_prefetch(a->probes[i + NEAR].b);
+}
+
+static void look(struct batch *a)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		settle(a, i, bucket_match(a->probes[i].b, a->probes[i].n));
+}
+
+#if defined(__x86_64__)
+/*
+ * The same four slots at a time. Loads of x86 are in order and 8 aligned bytes of a vector are
+ * never torn, so this sees what bucket_match() could have seen.
+ */
+__attribute__((target("avx2,bmi,bmi2"))) static void look_wide(struct batch *a)
+{
+	const __m256i tag_mask = _mm256_set1_epi64x((long long)TAG_MASK);
+	const __m256i extra_mask = _mm256_set1_epi64x((long long)~VALUE_MASK);
+
+	for (uint32_t i = 0; i < a->n; i++) {
+		const struct probe *p = &a->probes[i];
+		__m256i tags = _mm256_load_si256((const __m256i *)p->b->tag), words;
+
+		atomic_signal_fence(memory_order_acquire);
+		words = _mm256_load_si256((const __m256i *)p->b->value);
+		atomic_signal_fence(memory_order_acquire);
+		tags = _mm256_cmpeq_epi64(_mm256_and_si256(tags, tag_mask),
+			_mm256_set1_epi64x((long long)p->n.tag));
+		words = _mm256_cmpeq_epi64(_mm256_and_si256(words, extra_mask),
+			_mm256_set1_epi64x((long long)p->n.extra));
+		settle(a, i,
+			(uint32_t)_mm256_movemask_pd(
+				_mm256_castsi256_pd(_mm256_and_si256(tags, words))));
 	}
-	for (uint32_t j = 0; j < seconds; j++) {
-		const struct probe *p = &probes[second[j]];
+}
+#endif
 
-		values[second[j]] = bucket_value(p->b, p->n, &count, &odd);
-		redo[redos] = second[j];
-		redos += odd | !is_valid(p);
+void lookup_batch(const struct index *x, const struct digest128 *d, uint32_t n, uint64_t *values,
+	bool wide)
+{
+	struct batch a;
+	uint32_t moved = 0;
+
+	a.n = n;
+	a.values = values;
+	a.seconds = 0;
+	for (uint32_t i = 0; i < n; i++)
+		begin(x, d[i], &a.probes[i]);
+#if defined(__x86_64__)
+	if (wide)
+		look_wide(&a);
+	else
+		look(&a);
+#else
+	(void)wide;
+	look(&a);
+#endif
+	/* While the second lines come. */
+	for (uint32_t i = 0; i < n; i++)
+		moved |= changed(&a.probes[i]);
+	for (uint64_t left = a.seconds; left != 0; left &= left - 1) {
+		const struct probe *p = &a.probes[__builtin_ctzll(left)];
+
+		values[__builtin_ctzll(left)] = value_at(p->b, bucket_match(p->b, p->n));
+		moved |= changed(p);
 	}
-	for (uint32_t j = 0; j < redos; j++)
-		values[redo[j]] = again(x, d[redo[j]]);
+	for (uint32_t i = 0; moved != 0 && i < n; i++)
+		if (changed(&a.probes[i]) != 0)
+			values[i] = again(x, d[i]);
 }
 
 void index_lookup(struct index *x, const struct digest128 *d, size_t n, uint64_t *values)
 {
+	bool wide = false;
+
+#if defined(__x86_64__)
+	wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
+#endif
 	rcu_read_lock();
 	while (n > 0) {
 		uint32_t m = n < INDEX_BATCH ? (uint32_t)n : INDEX_BATCH;
 
-		lookup(x, d, m, values);
+		lookup_batch(x, d, m, values, wide);
 		d += m;
 		values += m;
 		n -= m;

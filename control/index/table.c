@@ -79,15 +79,16 @@ static inline uint64_t tag_at(const struct bucket *b, int slot)
 
 static void tag_set(struct bucket *b, int slot, uint64_t tag)
 {
-	store(&b->tag[slot], slot == 0 ? tag | (load(&b->tag[0]) & COUNT_MASK) : tag);
+	store(&b->tag[slot], tag | (load(&b->tag[slot]) & COUNT_MASK));
 }
 
-static void count_add(struct bucket *b, int by)
+static void count_add(struct bucket *b, uint64_t tag, int by)
 {
-	uint64_t word = load(&b->tag[0]), count = word & COUNT_MASK;
+	_Atomic uint64_t *at = &b->tag[class_of(tag)];
+	uint64_t word = load(at), count = word & COUNT_MASK;
 
 	if (count != COUNT_STUCK)
-		store(&b->tag[0], word + (uint64_t)(int64_t)by);
+		store(at, word + (uint64_t)(int64_t)by);
 }
 
 static int free_slot(const struct bucket *b)
@@ -109,7 +110,7 @@ static void place(struct table *t, uint32_t bucket, int slot, uint64_t tag, uint
 	uint32_t first = bucket_first(tag, t->buckets);
 
 	if (bucket != first)
-		count_add(&t->b[first], 1);
+		count_add(&t->b[first], tag, 1);
 	store(&t->b[bucket].value[slot], word);
 	tag_set(&t->b[bucket], slot, tag);
 }
@@ -122,7 +123,7 @@ void table_remove(struct table *t, uint32_t bucket, int slot, _Atomic uint32_t *
 	bump(version);
 	tag_set(&t->b[bucket], slot, 0);
 	if (bucket != first)
-		count_add(&t->b[first], -1);
+		count_add(&t->b[first], tag, -1);
 }
 
 /* A bucket of the search: the key in `slot` of `parent`'s bucket has its other place here. */
