@@ -10,7 +10,8 @@
 /*
  * A real sender fills a ring, untimed; a real receiver empties it, timed; its reports go back,
  * untimed. So is the ring's first eighth: what the receiver had in the near caches made room for
- * the sender, which on a line has caches of its own. Fill and drain take turns in virtual time too, so a round trip is two rings long.
+ * the sender, which on a line has caches of its own. Fill and drain take turns in virtual time too,
+ * so a round trip is two rings long.
  */
 
 enum {
