@@ -354,6 +354,7 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	e->client = c;
 	c->edge = e;
 	e->refused[0] = '\0';
+	e->leaving = false;
 	take_pool_sites(m, e, msg);
 	memcpy(e->boot_id, msg->boot_id.data, sizeof(e->boot_id));
 	e->since_ms = e->last_seen_ms = clock_unix_ms();
@@ -388,6 +389,8 @@ static int on_accept(struct client *c, const Strait__OrderAccept *msg)
 	log_warn("master", "order refused wire=%" PRIu64 " edge=%s status=%s text=%.200s",
 		msg->order, c->edge->name, strait_status_name(msg->status),
 		msg->text != NULL ? msg->text : "");
+	if (msg->status == STRAIT_STATUS_RESET) /* it drains: another edge of the site, if any */
+		c->edge->leaving = true;
 	orderbook_shipment_end(c->master->book, msg->order,
 		msg->status < STRAIT_STATUS_COUNT ? msg->status : STRAIT_STATUS_INTERNAL, msg->text,
 		clock_unix_ms());

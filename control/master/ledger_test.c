@@ -53,7 +53,7 @@ static const char *edge_of(void *ctx, const char *site)
 	return site[0] == 'a' ? "edge-a" : "edge-b";
 }
 
-static const struct orderbook_sites up = { edge_of, NULL, NULL };
+static const struct orderbook_sites up = { edge_of, NULL, NULL, NULL };
 
 static struct order *submit(struct orderbook *b, const char *idempotency)
 {

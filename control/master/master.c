@@ -57,7 +57,7 @@ static int commit_orders(struct master *m)
  */
 static void commit(struct master *m)
 {
-	struct orderbook_sites sites = { sites_edge, m, sites_way };
+	struct orderbook_sites sites = { sites_edge, m, sites_way, sites_takes };
 	const struct order *o;
 
 	m->commit_wanted = false;

@@ -65,6 +65,7 @@ struct edge {
 	uint8_t boot_id[16];        /* of the process that registered last */
 	char refused[256];          /* why its last registration was; "": it was not */
 	uint64_t refused_ms;
+	bool leaving; /* it takes no orders: it is to stop */
 };
 
 /* A result message whose acknowledgement waits for the commit. */
@@ -134,8 +135,10 @@ int sites_load(struct master *m);
 /** Sites of a new configuration in place of the old one's. */
 void sites_configure(struct master *m);
 void sites_free(struct master *m);
-/** A connected edge of the site, for orderbook_plan(); ctx is the master. */
+/** A connected edge of the site, for orderbook_plan(), rather none that is to stop; ctx is the master. */
 const char *sites_edge(void *ctx, const char *site);
+/** Whether this one is connected and goes on. */
+bool sites_takes(void *ctx, const char *site, const char *name);
 /** An edge of the site by its name, or the one whose "site/edge" is given. NULL: unknown. */
 struct edge *edge_of(struct master *m, const char *site, const char *name);
 /** Whether the edge's word that it has pools of that site counts: the site's pools_at names it. */

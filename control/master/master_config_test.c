@@ -170,6 +170,32 @@ static void one_label_is_a_lan_and_one_edge_copies(void **state)
 	master_config_free(m.cfg);
 }
 
+static void edge_that_stops_gets_nothing_while_another_is_there(void **state)
+{
+	struct master m = { 0 };
+	struct edge *a1, *a2;
+
+	(void)state;
+	m.cfg = load("sites:\n- { name: a }\n- { name: b }\n");
+	assert_non_null(m.cfg);
+	TAILQ_INIT(&m.sites);
+	TAILQ_INIT(&m.edges);
+	sites_configure(&m);
+	a1 = edge_up(&m, "a", "a1");
+	a2 = edge_up(&m, "a", "a2");
+	assert_string_equal(sites_edge(&m, "a"), "a1");
+	assert_true(sites_takes(&m, "a", "a2"));
+	a1->leaving = true;
+	assert_string_equal(sites_edge(&m, "a"), "a2");
+	assert_false(sites_takes(&m, "a", "a1"));
+	a2->client = NULL;
+	assert_string_equal(sites_edge(&m, "a"), "a1"); /* it says no itself, and is asked again */
+	assert_false(sites_takes(&m, "a", "a2"));
+	assert_false(sites_takes(&m, "b", "a1"));
+	sites_free(&m);
+	master_config_free(m.cfg);
+}
+
 static void wrong_policies_are_refused_with_their_line(void **state)
 {
 	static const struct {
@@ -306,6 +332,7 @@ int main(void)
 		cmocka_unit_test(the_lowest_cap_counts),
 		cmocka_unit_test(policies_are_matched_in_order_by_site_or_label),
 		cmocka_unit_test(one_label_is_a_lan_and_one_edge_copies),
+		cmocka_unit_test(edge_that_stops_gets_nothing_while_another_is_there),
 		cmocka_unit_test(wrong_policies_are_refused_with_their_line),
 		cmocka_unit_test(policy_for_tenants_that_nobody_has_is_for_none),
 	};

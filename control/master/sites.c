@@ -163,14 +163,27 @@ void sites_free(struct master *m)
 const char *sites_edge(void *ctx, const char *site)
 {
 	struct master *m = ctx;
+	const char *leaving = NULL;
 	struct edge *e;
 
 	if (site_find(m, site) == NULL)
 		return NULL;
-	TAILQ_FOREACH(e, &m->edges, entry)
-		if (e->client != NULL && strcmp(e->site, site) == 0)
+	TAILQ_FOREACH(e, &m->edges, entry) {
+		if (e->client == NULL || strcmp(e->site, site) != 0)
+			continue;
+		if (!e->leaving)
 			return e->name;
-	return NULL;
+		leaving = e->name;
+	}
+	return leaving;
+}
+
+bool sites_takes(void *ctx, const char *site, const char *name)
+{
+	struct master *m = ctx;
+	const struct edge *e = edge_find(m, site, name);
+
+	return site_find(m, site) != NULL && e != NULL && e->client != NULL && !e->leaving;
 }
 
 struct edge *edge_of(struct master *m, const char *site, const char *name)

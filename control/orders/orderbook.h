@@ -242,9 +242,14 @@ struct orderbook_sites {
 	 * NULL: all over the WAN.
 	 */
 	enum order_way (*way)(void *ctx, const char *from, const char *to, const char **edge);
+	/** Whether this edge of the site takes more orders. NULL: nothing is asked. */
+	bool (*takes)(void *ctx, const char *site, const char *edge);
 };
 /**
- * Make shipments of everything that is ready, due and has both edges, in the order of dispatch,
+ * Make shipments of everything that is ready, due and has both edges, in the order of dispatch; by
+ * the edges that others from the one site to the other are under way by, while those take more: a
+ * link's cap is then in one place.
+ *
  * up to ORDERBOOK_FLYING_MAX from one site to another: a slow destination fills neither the
  * edge's table of orders nor the way of others.
  */

@@ -20,7 +20,7 @@ static const char *any_edge(void *ctx, const char *site)
 	return site;
 }
 
-static const struct orderbook_sites up = { any_edge, NULL, NULL };
+static const struct orderbook_sites up = { any_edge, NULL, NULL, NULL };
 
 static size_t words(const char *text, struct orderbook_key *keys)
 {

@@ -110,11 +110,25 @@ static void count_flying(struct orderbook *b)
 	struct orderbook_link *l;
 	const struct order *o;
 
-	LIST_FOREACH(l, &b->links, entry)
+	LIST_FOREACH(l, &b->links, entry) {
 		l->flying = 0;
-	TAILQ_FOREACH(o, &b->live, live)
-		TAILQ_FOREACH(s, &o->shipments, of_order)
+		l->one = NULL;
+	}
+	TAILQ_FOREACH(o, &b->live, live) {
+		TAILQ_FOREACH(s, &o->shipments, of_order) {
 			o->link->flying += s->open > 0;
+			if (s->open > 0 && strchr(s->from_edge, '/') == NULL)
+				o->link->one = s;
+		}
+	}
+}
+
+static const char *edge_of_site(const struct orderbook_sites *sites, const char *site,
+	const char *busy)
+{
+	if (busy != NULL && sites->takes != NULL && sites->takes(sites->ctx, site, busy))
+		return busy;
+	return sites->edge(sites->ctx, site);
 }
 
 static bool has_room(const struct order *o)
@@ -158,8 +172,10 @@ void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, ui
 			way = sites->way(sites->ctx, o->from_site, o->to_site, &from);
 		to = from;
 		if (way != ORDER_LOCAL) {
-			from = sites->edge(sites->ctx, o->from_site);
-			to = sites->edge(sites->ctx, o->to_site);
+			const struct shipment *s = o->link->one;
+
+			from = edge_of_site(sites, o->from_site, s != NULL ? s->from_edge : NULL);
+			to = edge_of_site(sites, o->to_site, s != NULL ? s->to_edge : NULL);
 		}
 		if (from == NULL || to == NULL) {
 			wait_for(b, o, from == NULL ? o->from_site : o->to_site);

@@ -18,7 +18,8 @@ LIST_HEAD(shipment_bucket, shipment);
 struct orderbook_link {
 	LIST_ENTRY(orderbook_link) entry;
 	char from_site[ORDERBOOK_SITE_MAX], to_site[ORDERBOOK_SITE_MAX];
-	uint32_t flying; /* shipments with open objects, counted by each plan */
+	uint32_t flying;            /* shipments with open objects, counted by each plan, .. */
+	const struct shipment *one; /* .. and one of them that no edge copies */
 };
 
 struct orderbook {

@@ -29,8 +29,8 @@ static const char *no_edge(void *ctx, const char *site)
 	return NULL;
 }
 
-static const struct orderbook_sites up = { any_edge, NULL, NULL };
-static const struct orderbook_sites down = { no_edge, NULL, NULL };
+static const struct orderbook_sites up = { any_edge, NULL, NULL, NULL };
+static const struct orderbook_sites down = { no_edge, NULL, NULL, NULL };
 
 /* Keys are the words of one string. */
 static struct order *submit(struct orderbook *b, const char *to, const char *words,
@@ -120,8 +120,8 @@ static enum order_way by_edge_a1(void *ctx, const char *from, const char *to, co
 
 static void what_one_edge_copies_needs_no_other(void **state)
 {
-	const struct orderbook_sites local = { no_edge, NULL, by_edge_a1 };
-	const struct orderbook_sites lan = { any_edge, NULL, by_edge_a1 };
+	const struct orderbook_sites local = { no_edge, NULL, by_edge_a1, NULL };
+	const struct orderbook_sites lan = { any_edge, NULL, by_edge_a1, NULL };
 	struct orderbook *b = orderbook_create(1, 7);
 	struct order *copied = submit(b, "c", "k", 0, 1), *sent = submit(b, "b", "k", 0, 1);
 
@@ -136,6 +136,59 @@ static void what_one_edge_copies_needs_no_other(void **state)
 	orderbook_plan(b, &lan, 1);
 	assert_int_equal(sent->way, ORDER_LAN);
 	assert_string_equal(TAILQ_FIRST(&sent->shipments)->to_edge, "edge-b");
+	orderbook_destroy(b);
+}
+
+/* Two edges a site; which ones are there is in ctx. */
+static const char *first_of_two(void *ctx, const char *site)
+{
+	const bool *there = ctx;
+
+	(void)site;
+	return there[0] ? "edge-0" : there[1] ? "edge-1" : NULL;
+}
+
+static bool one_of_two_takes(void *ctx, const char *site, const char *edge)
+{
+	const bool *there = ctx;
+
+	(void)site;
+	return there[edge[5] - '0'];
+}
+
+static const char *shipper_of(const struct order *o)
+{
+	return TAILQ_FIRST(&o->shipments)->from_edge;
+}
+
+static void what_is_under_way_by_one_edge_is_joined_by_the_next(void **state)
+{
+	bool there[2] = { false, true };
+	const struct orderbook_sites two = { first_of_two, there, NULL, one_of_two_takes };
+	struct orderbook *b = orderbook_create(1, 7);
+	struct order *first = submit(b, "b", "k1", 0, 1), *second, *other, *third, *fourth;
+
+	(void)state;
+	orderbook_plan(b, &two, 1);
+	assert_string_equal(shipper_of(first), "edge-1");
+	there[0] = true; /* it is back: two at once would carry twice the link's cap */
+	second = submit(b, "b", "k2", 0, 1);
+	other = submit(b, "c", "k2", 0, 1);
+	orderbook_plan(b, &two, 2);
+	assert_string_equal(shipper_of(second), "edge-1");
+	assert_string_equal(TAILQ_FIRST(&second->shipments)->to_edge, "edge-1");
+	assert_string_equal(shipper_of(other), "edge-0");
+	there[1] = false; /* it stops */
+	third = submit(b, "b", "k3", 0, 2);
+	orderbook_plan(b, &two, 3);
+	assert_string_equal(shipper_of(third), "edge-0");
+	there[1] = true;
+	for (uint64_t id = 1; id <= 4; id++)
+		assert_int_equal(orderbook_result(b, id, 0, STRAIT_STATUS_COMMITTED, 10, 4), 0);
+	orderbook_flushed(b);
+	fourth = submit(b, "b", "k4", 0, 4);
+	orderbook_plan(b, &two, 5);
+	assert_string_equal(shipper_of(fourth), "edge-0");
 	orderbook_destroy(b);
 }
 
@@ -514,7 +567,7 @@ static void check(struct world *w)
 
 static void step(struct world *w)
 {
-	struct orderbook_sites sites = { flaky_edge, w, NULL };
+	struct orderbook_sites sites = { flaky_edge, w, NULL, NULL };
 	uint32_t what = rnd(w, 100);
 
 	w->now += rnd(w, 200);
@@ -624,6 +677,7 @@ int main(void)
 		cmocka_unit_test(bad_orders_are_refused_with_a_reason),
 		cmocka_unit_test(order_waits_for_both_edges_and_says_so),
 		cmocka_unit_test(what_one_edge_copies_needs_no_other),
+		cmocka_unit_test(what_is_under_way_by_one_edge_is_joined_by_the_next),
 		cmocka_unit_test(order_is_done_when_all_objects_are),
 		cmocka_unit_test(object_in_flight_is_not_shipped_twice),
 		cmocka_unit_test(follower_leads_when_the_leader_fails),

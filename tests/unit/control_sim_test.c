@@ -218,7 +218,7 @@ static uint8_t end_of(unsigned int status)
 
 static void orders_run(struct world *w)
 {
-	struct orderbook_sites sites = { site_edge, w, NULL };
+	struct orderbook_sites sites = { site_edge, w, NULL, NULL };
 	struct order *o;
 
 	for (int i = 0; i < SHIPMENTS_MAX; i++)
