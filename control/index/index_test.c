@@ -396,6 +396,64 @@ static void readers_never_see_a_moving_key_gone_or_another_keys_value(void **sta
 	index_destroy(s.x);
 }
 
+/* ---- one key that goes to and fro ---- */
+
+enum { MOVED_VALUE = 5 };
+
+static void put(struct table *t, uint32_t bucket, struct name n)
+{
+	store(&t->b[bucket].value[0], n.extra | MOVED_VALUE);
+	store(&t->b[bucket].tag[0], n.tag | (load(&t->b[bucket].tag[0]) & COUNT_MASK));
+}
+
+/* From its first bucket to its second and back, as table_insert() moves keys. */
+static void *mover(void *arg)
+{
+	struct shared *s = arg;
+	struct shard *shard = &s->x->shards[0];
+	struct table *t = atomic_load(&shard->table);
+	struct name n = name_of(key(1));
+	uint32_t first = bucket_first(n.tag, t->buckets);
+	uint32_t second = bucket_second(n.tag, t->buckets);
+	_Atomic uint64_t *count = &t->b[first].tag[class_of(n.tag)];
+
+	while (!atomic_load(&s->stop)) {
+		store(count, load(count) + 1);
+		put(t, second, n);
+		table_remove(t, first, 0, &shard->version);
+		put(t, first, n);
+		table_remove(t, second, 0, &shard->version);
+	}
+	return NULL;
+}
+
+static void key_that_moves_all_the_time_is_never_missed(void **state)
+{
+	enum { ROUNDS = 30000 };
+	struct shared s = { .x = index_create(0) };
+	uint64_t got[INDEX_BATCH], found = 0;
+	struct digest128 d[INDEX_BATCH];
+	pthread_t thread;
+
+	(void)state;
+	for (uint32_t i = 0; i < INDEX_BATCH; i++)
+		d[i] = key(1);
+	assert_int_equal(index_update(s.x, d[0], 0, MOVED_VALUE, NULL, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, mover, &s), 0);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		lookup(s.x, d, INDEX_BATCH, got, round & 1);
+		for (uint32_t i = 0; i < INDEX_BATCH; i++) {
+			found += got[i] == MOVED_VALUE;
+			s.wrong += got[i] != MOVED_VALUE && got[i] != INDEX_UNSURE;
+		}
+	}
+	atomic_store(&s.stop, true);
+	pthread_join(thread, NULL);
+	assert_int_equal(s.wrong, 0);
+	assert_true(found > ROUNDS);
+	index_destroy(s.x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +467,7 @@ int main(void)
 		cmocka_unit_test(keys_of_one_bucket_pair_fail_without_damage),
 		cmocka_unit_test(few_of_what_is_not_there_need_a_second_line),
 		cmocka_unit_test(readers_never_see_a_moving_key_gone_or_another_keys_value),
+		cmocka_unit_test(key_that_moves_all_the_time_is_never_missed),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
