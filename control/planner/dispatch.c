@@ -84,7 +84,7 @@ static void pause_site(struct federation *f, uint16_t to)
 		s->pause_ns *= 2;
 }
 
-/* Somebody who is needed is away: look again soon. */
+/* The destination, or what every order needs, is away: look again soon. */
 static void wait_for(struct federation *f, uint16_t to)
 {
 	struct federation_site *s = &f->site[to];
@@ -93,17 +93,44 @@ static void wait_for(struct federation *f, uint16_t to)
 		s->pause_until_ns = f->now_ns + FEDERATION_AWAY_NS;
 }
 
-/* Nothing came of it. */
-static void batch_abandon(struct federation *f, struct federation_batch **p)
+/* Sources of which nothing could come now: what is from there waits, or is late; the rest goes on. */
+static void hold_sources(struct federation *f, uint16_t to)
+{
+	struct wanted *w = planner_wanted(f->planner, to);
+	struct federation_site *s = &f->site[to];
+
+	s->held_from = 0;
+	for (uint16_t from = 0; from < INDEX_SITES; from++) {
+		uint64_t ttl_ns = f->ttl_ns[from][to];
+
+		if (from == to || !f->site[from].used ||
+			(f->site[from].open && f->now_ns >= s->away_until_ns[from] &&
+				f->ops->can_ship(f->ctx, from, to)))
+			continue;
+		s->held_from |= 1u << from;
+		if (ttl_ns > 0 && f->now_ns > ttl_ns)
+			s->flow.expired += wanted_drop(w, from, f->now_ns - ttl_ns);
+	}
+	wanted_hold_from(w, s->held_from);
+}
+
+/* Nothing came of it, because of its source alone or not. */
+static void batch_abandon(struct federation *f, struct federation_batch **p, bool source)
 {
 	struct federation_batch *b = *p;
+	struct federation_site *s = &f->site[b->to];
 
 	for (uint32_t i = 0; i < b->n; i++) {
-		unfly(&f->site[b->to], &b->objects[i]);
+		unfly(s, &b->objects[i]);
 		again(f, &b->objects[i], b->to, b->class);
 	}
-	f->site[b->to].window = 1;
-	wait_for(f, b->to);
+	if (source) {
+		s->away_until_ns[b->from] = f->now_ns + FEDERATION_AWAY_NS;
+		hold_sources(f, b->to);
+	} else {
+		s->window = 1;
+		wait_for(f, b->to);
+	}
 	batch_free(f, p);
 }
 
@@ -115,7 +142,7 @@ void federation_batches_closed(struct federation *f, uint16_t slot)
 		struct federation_batch *b = *p;
 
 		if (b->order == 0 && (b->from == slot || b->to == slot))
-			batch_abandon(f, p);
+			batch_abandon(f, p, b->from == slot);
 		else
 			p = &b->next;
 	}
@@ -172,7 +199,7 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 	for (uint32_t i = 0; i < b->ordered; i++)
 		b->objects[i] = b->objects[b->members[i]];
 	b->n = b->ordered;
-	batch_abandon(f, p);
+	batch_abandon(f, p, false);
 }
 
 /* Copies of n keys, as the source's answer is gone after the call. */
@@ -230,7 +257,7 @@ int federation_expanded(struct federation *f, uint16_t slot, uint64_t batch,
 	if (b->from != slot || b->expanded || n != b->n)
 		return -EPROTO;
 	if (keys_take(b, keys, n) < 0) {
-		batch_abandon(f, p);
+		batch_abandon(f, p, false);
 		return 0;
 	}
 	sizes_take(f, b);
@@ -351,9 +378,10 @@ static void batch_begin(struct federation *f, uint16_t to, struct wanted_object 
 	s->batches++;
 	b->next = f->batches;
 	f->batches = b;
-	if (!f->ops->expand(f->ctx, b->from, b->id, d, n) ||
-		!f->ops->offer(f->ctx, to, b->id, d, n, b->asked))
-		batch_abandon(f, find(f, b->id, 0));
+	if (!f->ops->expand(f->ctx, b->from, b->id, d, n))
+		batch_abandon(f, find(f, b->id, 0), true);
+	else if (!f->ops->offer(f->ctx, to, b->id, d, n, b->asked))
+		batch_abandon(f, find(f, b->id, 0), false);
 }
 
 static bool is_late(const struct federation *f, const struct wanted_object *o, uint16_t to)
@@ -391,13 +419,13 @@ static bool dispatch_to(struct federation *f, uint16_t to)
 		}
 		if (members == 0)
 			continue;
-		if (f->site[first.from].open && f->ops->can_ship(f->ctx, first.from, to)) {
+		/* Held ones came with their set, or their source went away since. */
+		if ((s->held_from >> first.from & 1) == 0) {
 			batch_begin(f, to, group, members);
 			continue;
 		}
 		for (size_t i = 0; i < members; i++)
 			again(f, &group[i], to, first.class);
-		wait_for(f, to);
 	}
 	return n > 0;
 }
@@ -410,7 +438,7 @@ void federation_dispatch(struct federation *f)
 		struct federation_batch *b = *p;
 
 		if (b->order == 0 && f->now_ns - b->since_ns >= FEDERATION_ANSWER_NS)
-			batch_abandon(f, p);
+			batch_abandon(f, p, !b->expanded && b->offered);
 		else
 			p = &b->next;
 	}
@@ -419,6 +447,7 @@ void federation_dispatch(struct federation *f)
 
 		if (!s->used || !s->open || f->now_ns < s->pause_until_ns)
 			continue;
+		hold_sources(f, to);
 		while (s->batches < s->window && f->now_ns >= s->pause_until_ns &&
 			dispatch_to(f, to))
 			continue;

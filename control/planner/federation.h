@@ -15,7 +15,8 @@
  *     -> when both answered: one order of what the first still has and the second accepts
  *     -> when the order has ended: done, dropped, wanted again, or quarantined
  *
- * A destination gets FEDERATION_WINDOW batches at once, after a start or trouble only one, so that
+ * What only sites have of which nothing can come now (no site master, no edge) waits for them, and
+ * nothing else does. A destination gets FEDERATION_WINDOW batches at once, after a start or trouble only one, so that
  * a site that comes back empty or full is approached slowly. Snapshots are loaded by at most
  * FEDERATION_LOADS readers at a time. An object that failed FEDERATION_POISON times, for reasons
  * that are its own or nobody's, is left alone (quarantine) until somebody asks for it.
@@ -107,6 +108,8 @@ struct federation_site {
 	/* as a destination */
 	uint32_t batches, window;
 	uint64_t pause_until_ns, pause_ns;
+	uint64_t away_until_ns[INDEX_SITES]; /* of sources that could not be asked */
+	uint32_t held_from;                  /* sources of which nothing can come */
 	uint64_t rate_bytes, rate_ns;
 	struct turnover turnover;
 	uint64_t eviction_age_ns; /* about how old objects get there; 0: old, or not known */

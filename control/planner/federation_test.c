@@ -12,17 +12,18 @@
 
 /* Two sites whose logs are written by hand; what the federation asks for is noted. */
 
-enum { NOW_S = 1700000000, A = 0, B = 1 };
+enum { NOW_S = 1700000000, A = 0, B = 1, C = 2 };
 #define SECOND UINT64_C(1000000000)
 
 struct world {
 	struct federation *f;
-	uint64_t now_ns, seq[2];
+	uint64_t now_ns, seq[3];
 	/* what was asked for last */
 	uint64_t expand, offer, orders;
 	uint16_t expand_from, offer_to;
 	size_t n;
 	bool asked, deaf, no_edge;
+	uint32_t away; /* sources without an edge */
 	struct digest128 d[FEDERATION_BATCH];
 	struct federation_order order;
 	unsigned int expands;
@@ -66,7 +67,7 @@ static bool on_can_ship(void *ctx, uint16_t from, uint16_t to)
 	const struct world *w = ctx;
 
 	assert_int_not_equal(from, to);
-	return !w->no_edge;
+	return !w->no_edge && (w->away >> from & 1) == 0;
 }
 
 static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship };
@@ -396,6 +397,72 @@ static void without_an_edge_nothing_is_asked(void **state)
 	assert_int_equal(w->expands, 1);
 }
 
+/* A and C have what B wants. */
+static void add_c(struct world *w)
+{
+	struct planner_policy p = { .allow = true, .class = WANTED_NORMAL };
+
+	assert_int_equal(federation_site_add(w->f, C), 0);
+	assert_int_equal(federation_policy_set(w->f, C, B, &p, 0), 0);
+	bring_up(w, C);
+}
+
+static void tick_soon(struct world *w)
+{
+	w->now_ns += SECOND / 10;
+	federation_tick(w->f, w->now_ns, NOW_S);
+}
+
+static void source_without_an_edge_holds_up_no_other(void **state)
+{
+	struct world *w = *state;
+
+	add_c(w);
+	w->away = 1 << A;
+	for (uint32_t i = 0; i < 2 * FEDERATION_BATCH; i++)
+		happens(w, A, i, LOG_STORED);
+	happens(w, C, 1000, LOG_STORED);
+	tick_soon(w);
+	assert_int_equal(w->expands, 1);
+	assert_int_equal(w->expand_from, C);
+	assert_true(digest_equal(w->d[0], digest(1000)));
+	w->f->site[B].window =
+		FEDERATION_WINDOW; /* it begins slowly, which is not of interest here */
+	for (uint32_t i = 1; i < 5; i++) {
+		happens(w, C, 1000 + i, LOG_STORED);
+		tick_soon(w);
+		assert_int_equal(w->expands, 1 + i);
+		assert_true(digest_equal(w->d[0], digest(1000 + i)));
+	}
+	assert_int_equal(wanted(w), 2 * FEDERATION_BATCH);
+	/* with its edge all of A's goes, too, and the oldest first */
+	w->away = 0;
+	tick_soon(w);
+	assert_int_equal(w->expands, 7);
+	assert_int_equal(w->expand_from, A);
+	assert_int_equal(wanted(w), 0);
+}
+
+static void source_that_cannot_be_asked_holds_up_no_other(void **state)
+{
+	struct world *w = *state;
+
+	add_c(w);
+	happens(w, A, 1, LOG_STORED);
+	happens(w, C, 2, LOG_STORED);
+	w->f->site[B].window = FEDERATION_WINDOW;
+	tick_soon(w);
+	assert_int_equal(w->expands, 2);
+	federation_close(w->f, A, w->now_ns); /* its batch is given up */
+	assert_int_equal(w->f->site[B].batches, 1);
+	happens(w, C, 3, LOG_STORED);
+	tick_soon(w);
+	assert_int_equal(w->expands, 3);
+	assert_int_equal(w->expand_from, C);
+	assert_int_equal(w->f->site[B].window, FEDERATION_WINDOW);
+	assert_int_equal(wanted(w), 1);
+}
+
 static void a_site_begins_slowly(void **state)
 {
 	struct world *w = *state;
@@ -603,6 +670,8 @@ int main(void)
 		TEST(an_answer_that_does_not_come_gives_the_batch_up),
 		TEST(a_lost_site_master_puts_the_batch_back),
 		TEST(without_an_edge_nothing_is_asked),
+		TEST(source_without_an_edge_holds_up_no_other),
+		TEST(source_that_cannot_be_asked_holds_up_no_other),
 		TEST(a_site_begins_slowly),
 		TEST(what_waited_too_long_is_dropped),
 		TEST(answers_that_do_not_fit_are_refused),

@@ -255,7 +255,7 @@ struct sweep {
 	uint16_t to;
 };
 
-static enum wanted_verdict judge(struct wanted_object *o, void *ctx)
+static enum wanted_verdict judge(const struct wanted_object *o, uint16_t *from, void *ctx)
 {
 	const struct sweep *s = ctx;
 	uint64_t value = index_value(s->p->index, o->digest);
@@ -266,7 +266,7 @@ static enum wanted_verdict judge(struct wanted_object *o, void *ctx)
 	if (others == 0)
 		return WANTED_GONE;
 	if ((others >> o->from & 1) == 0)
-		o->from = (uint16_t)__builtin_ctz(others);
+		*from = (uint16_t)__builtin_ctz(others);
 	return WANTED_KEEP;
 }
 

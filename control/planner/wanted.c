@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/planner/wanted.h"
 
+#include "control/index/index.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/queue.h>
@@ -9,10 +11,11 @@ struct set;
 
 struct object {
 	struct object *next_hash;
-	TAILQ_ENTRY(object) entry; /* of its class's queue, while it is ready */
+	TAILQ_ENTRY(object) entry; /* of its class's and source's queue, while it is ready */
 	TAILQ_ENTRY(object) of_set;
 	struct set *set; /* NULL: it stands alone */
 	struct wanted_object o;
+	uint64_t turn; /* in which the objects of a class became ready */
 	bool ready;
 };
 
@@ -31,8 +34,10 @@ struct wanted {
 	uint32_t max, mask, count;
 	struct object **by_digest, *unused; /* freed objects, for the next */
 	struct set **by_id;
-	struct objects queue[WANTED_CLASSES];
+	struct objects queue[WANTED_CLASSES][INDEX_SITES];
+	uint64_t turn;
 	bool held[WANTED_CLASSES];
+	uint32_t held_from; /* a bit for each source */
 	TAILQ_HEAD(, set) sets;
 	struct wanted_stats stats;
 };
@@ -51,7 +56,8 @@ struct wanted *wanted_create(uint32_t max)
 	w->by_digest = calloc(slots, sizeof(struct object *));
 	w->by_id = calloc(slots, sizeof(struct set *));
 	for (int i = 0; i < WANTED_CLASSES; i++)
-		TAILQ_INIT(&w->queue[i]);
+		for (int from = 0; from < INDEX_SITES; from++)
+			TAILQ_INIT(&w->queue[i][from]);
 	TAILQ_INIT(&w->sets);
 	if (w->by_digest == NULL || w->by_id == NULL) {
 		wanted_destroy(w);
@@ -89,7 +95,8 @@ static void ready(struct wanted *w, struct object *x)
 	if (x->ready)
 		return;
 	x->ready = true;
-	TAILQ_INSERT_TAIL(&w->queue[x->o.class], x, entry);
+	x->turn = w->turn++;
+	TAILQ_INSERT_TAIL(&w->queue[x->o.class][x->o.from], x, entry);
 	w->stats.objects++;
 	w->stats.bytes += x->o.size;
 	w->stats.waiting--;
@@ -100,7 +107,7 @@ static void unready(struct wanted *w, struct object *x)
 	if (!x->ready)
 		return;
 	x->ready = false;
-	TAILQ_REMOVE(&w->queue[x->o.class], x, entry);
+	TAILQ_REMOVE(&w->queue[x->o.class][x->o.from], x, entry);
 	w->stats.objects--;
 	w->stats.bytes -= x->o.size;
 	w->stats.waiting++;
@@ -231,6 +238,8 @@ int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint
 	struct object **p = find(w, r->digest), *x = *p;
 	struct set *s = NULL;
 
+	if (from >= INDEX_SITES || class >= WANTED_CLASSES)
+		return -EINVAL;
 	if (x != NULL) {
 		promote(w, x, class, alone);
 		return 0;
@@ -295,12 +304,24 @@ bool wanted_has(const struct wanted *w, struct digest128 d)
 	return *find(w, d) != NULL;
 }
 
+static void object_from(struct wanted *w, struct object *x, uint16_t from)
+{
+	bool was = x->ready;
+
+	if (x->o.from == from)
+		return;
+	unready(w, x);
+	x->o.from = from;
+	if (was)
+		ready(w, x);
+}
+
 void wanted_from(struct wanted *w, struct digest128 d, uint16_t from)
 {
 	struct object *x = *find(w, d);
 
-	if (x != NULL)
-		x->o.from = from;
+	if (x != NULL && from < INDEX_SITES)
+		object_from(w, x, from);
 }
 
 static int by_position(const void *a, const void *b)
@@ -334,6 +355,21 @@ static size_t take_set(struct wanted *w, struct set *s, struct wanted_object *ou
 	return n;
 }
 
+/* The oldest of a class whose source is not held. */
+static struct object *first_of(const struct wanted *w, int class)
+{
+	struct object *first = NULL;
+
+	for (int from = 0; from < INDEX_SITES && !w->held[class]; from++) {
+		struct object *x = TAILQ_FIRST(&w->queue[class][from]);
+
+		if (x != NULL && (w->held_from >> from & 1) == 0 &&
+			(first == NULL || x->turn < first->turn))
+			first = x;
+	}
+	return first;
+}
+
 size_t wanted_take(struct wanted *w, struct wanted_object *out, size_t max)
 {
 	size_t n = 0;
@@ -341,7 +377,7 @@ size_t wanted_take(struct wanted *w, struct wanted_object *out, size_t max)
 	for (int i = 0; i < WANTED_CLASSES; i++) {
 		struct object *x;
 
-		while (n < max && !w->held[i] && (x = TAILQ_FIRST(&w->queue[i])) != NULL) {
+		while (n < max && (x = first_of(w, i)) != NULL) {
 			if (x->set != NULL) {
 				if (n > 0 && x->set->wanted > max - n)
 					goto out;
@@ -362,19 +398,42 @@ void wanted_hold(struct wanted *w, uint8_t class, bool hold)
 	w->held[class] = hold;
 }
 
+void wanted_hold_from(struct wanted *w, uint32_t sources)
+{
+	w->held_from = sources;
+}
+
+size_t wanted_drop(struct wanted *w, uint16_t from, uint64_t until_ns)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < WANTED_CLASSES && from < INDEX_SITES; i++) {
+		struct object *x;
+
+		while ((x = TAILQ_FIRST(&w->queue[i][from])) != NULL && x->o.since_ns <= until_ns) {
+			wanted_del(w, x->o.digest, false);
+			n++;
+		}
+	}
+	return n;
+}
+
 void wanted_sweep(struct wanted *w, uint32_t first, uint32_t last,
-	enum wanted_verdict (*fn)(struct wanted_object *o, void *ctx), void *ctx)
+	enum wanted_verdict (*fn)(const struct wanted_object *o, uint16_t *from, void *ctx),
+	void *ctx)
 {
 	for (uint32_t i = 0; i <= w->mask; i++) {
 		struct object **p = &w->by_digest[i];
 
 		while (*p != NULL) {
 			uint32_t bucket = digest_bucket((*p)->o.digest);
+			uint16_t from = (*p)->o.from;
 			enum wanted_verdict v = WANTED_KEEP;
 
 			if (bucket >= first && bucket <= last)
-				v = fn(&(*p)->o, ctx);
+				v = fn(&(*p)->o, &from, ctx);
 			if (v == WANTED_KEEP) {
+				object_from(w, *p, from);
 				p = &(*p)->next_hash;
 				continue;
 			}
@@ -410,9 +469,11 @@ void wanted_stats_get(const struct wanted *w, struct wanted_stats *out)
 	*out = w->stats;
 	out->oldest_ns = 0;
 	for (int i = 0; i < WANTED_CLASSES; i++) {
-		const struct object *x = TAILQ_FIRST(&w->queue[i]);
+		for (int from = 0; from < INDEX_SITES; from++) {
+			const struct object *x = TAILQ_FIRST(&w->queue[i][from]);
 
-		if (x != NULL && (out->oldest_ns == 0 || x->o.since_ns < out->oldest_ns))
-			out->oldest_ns = x->o.since_ns;
+			if (x != NULL && (out->oldest_ns == 0 || x->o.since_ns < out->oldest_ns))
+				out->oldest_ns = x->o.since_ns;
+		}
 	}
 }

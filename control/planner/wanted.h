@@ -7,9 +7,10 @@
 #include <stddef.h>
 
 /*
- * What one site should get and has not: a queue per class, oldest first, that is also a set, so
- * that an arrival or an eviction takes an object out again in O(1). No difference of two sites is
- * ever computed.
+ * What one site should get and has not: a queue per class and source, oldest first, that is also a
+ * set, so that an arrival or an eviction takes an object out again in O(1). No difference of two
+ * sites is ever computed. Sources are taken from as if they had one queue; one that cannot be
+ * reached is passed by without a look at what waits for it.
  *
  * Objects of a set are useless alone. They wait beside the queue until the whole set is at the
  * source or the destination already (wanted here + there already == members), and then come
@@ -48,7 +49,7 @@ void wanted_destroy(struct wanted *w);
 
 /**
  * It is missing here and `from` has it. alone: do not wait for its set (somebody asked for it). If
- * it is wanted already, a more urgent class or alone counts. -ENOSPC, -ENOMEM: refused.
+ * it is wanted already, a more urgent class or alone counts. -ENOSPC, -ENOMEM: refused. -EINVAL.
  */
 int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint8_t class,
 	bool alone, uint64_t now_ns);
@@ -61,7 +62,7 @@ void wanted_del(struct wanted *w, struct digest128 d, bool here);
 int wanted_have(struct wanted *w, const struct log_record *r, uint64_t now_ns);
 bool wanted_has(const struct wanted *w, struct digest128 d);
 void wanted_prefetch(const struct wanted *w, struct digest128 d);
-/** Another site to take it from. */
+/** Another site to take it from; there it is the last to be taken. */
 void wanted_from(struct wanted *w, struct digest128 d, uint16_t from);
 
 /**
@@ -72,11 +73,16 @@ void wanted_from(struct wanted *w, struct digest128 d, uint16_t from);
 size_t wanted_take(struct wanted *w, struct wanted_object *out, size_t max);
 /** Whether wanted_take() leaves a class alone. */
 void wanted_hold(struct wanted *w, uint8_t class, bool hold);
+/** Sources (bits) that wanted_take() leaves alone; what came with a set is taken all the same. */
+void wanted_hold_from(struct wanted *w, uint32_t sources);
 
 enum wanted_verdict { WANTED_KEEP, WANTED_HERE, WANTED_GONE };
-/** Judge every object of anti-entropy buckets first .. last; fn may change its `from`. */
+/** What of a source could be taken since until_ns and was not. Returns how many went. */
+size_t wanted_drop(struct wanted *w, uint16_t from, uint64_t until_ns);
+/** Judge every object of anti-entropy buckets first .. last; fn may change where it is from. */
 void wanted_sweep(struct wanted *w, uint32_t first, uint32_t last,
-	enum wanted_verdict (*fn)(struct wanted_object *o, void *ctx), void *ctx);
+	enum wanted_verdict (*fn)(const struct wanted_object *o, uint16_t *from, void *ctx),
+	void *ctx);
 
 /**
  * Forget sets that did not become whole since before_ns. Returns how many objects went with

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/planner/wanted.h"
 
+#include "control/index/index.h"
+
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -293,6 +295,47 @@ static void any_sequence_of_calls_agrees_with_a_list(void **state)
 	wanted_destroy(w);
 }
 
+static void take_one(struct wanted *w, uint64_t n)
+{
+	struct wanted_object out;
+
+	assert_int_equal(wanted_take(w, &out, 1), n != 0);
+	if (n != 0)
+		assert_int_equal(out.digest.lo, n);
+}
+
+static void sources_take_turns_by_age_and_held_ones_wait(void **state)
+{
+	struct wanted *w = wanted_create(100);
+	struct wanted_stats st;
+
+	(void)state;
+	for (uint64_t n = 1; n <= 9; n++) {
+		struct log_record r = record(n, 0, 0, 0);
+
+		r.position = 0;
+		assert_int_equal(wanted_add(w, &r, n % 3, WANTED_NORMAL, false, n), 0);
+		assert_int_equal(wanted_add(w, &r, INDEX_SITES, WANTED_NORMAL, false, n), -EINVAL);
+	}
+	take_one(w, 1);
+	wanted_hold_from(w, 1 << 1 | 1 << 2);
+	take_one(w, 3);
+	wanted_from(w, record(4, 0, 0, 0).digest, 0); /* somebody else has it: now the last */
+	take_one(w, 6);
+	assert_int_equal(wanted_drop(w, 2, 5), 2);
+	take_one(w, 9);
+	take_one(w, 4);
+	take_one(w, 0);
+	wanted_stats_get(w, &st);
+	assert_int_equal(st.objects, 2);
+	assert_int_equal(st.oldest_ns, 7);
+	wanted_hold_from(w, 0);
+	take_one(w, 7);
+	take_one(w, 8);
+	take_one(w, 0);
+	wanted_destroy(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -302,6 +345,7 @@ int main(void)
 		cmocka_unit_test(one_that_is_asked_for_does_not_wait_for_its_set),
 		cmocka_unit_test(early_parts_of_a_chain_come_first),
 		cmocka_unit_test(full_queue_refuses_and_old_halves_of_sets_make_room),
+		cmocka_unit_test(sources_take_turns_by_age_and_held_ones_wait),
 		cmocka_unit_test(any_sequence_of_calls_agrees_with_a_list),
 	};
 
