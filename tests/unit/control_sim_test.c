@@ -424,8 +424,10 @@ static void trouble(struct world *w)
 {
 	int i = (int)(rnd(w) % SITES);
 	struct site *s = &w->site[i];
+	/* is left alone: else it is cut or stopped before it was silent for long */
+	bool stalled = is_stalled(w, s);
 
-	if (chance(w, 400) && s->up) {
+	if (chance(w, 400) && s->up && !stalled) {
 		sitemaster_stop(w, i);
 		s->restart_ns = w->now_ns + rnd(w) % (3000 * MS);
 		w->crashes++;
@@ -435,11 +437,11 @@ static void trouble(struct world *w)
 		w->master_restart_ns = w->now_ns + rnd(w) % (2000 * MS);
 		w->crashes++;
 	}
-	if (chance(w, 100)) {
+	if (chance(w, 100) && !stalled) {
 		disconnect(w, i);
 		w->cuts++;
 	}
-	if (chance(w, 300)) {
+	if (chance(w, 300) && !stalled) {
 		disconnect(w, i);
 		s->parted = true;
 		s->parted_until_ns = w->now_ns + rnd(w) % (12000 * MS);
@@ -564,8 +566,14 @@ static void run_seed(uint64_t seed, uint64_t totals[6])
 	for (int k = 0; k < BUSY_MS / STEP_MS; k++)
 		step(w);
 	w->busy = false;
-	for (int k = 0; k < QUIET_MS / STEP_MS; k++)
+	for (int k = 0; k < QUIET_MS / STEP_MS; k++) {
+		/* when all is up again: three orders at most, in time for a fourth */
+		if (k == QUIET_MS / STEP_MS / 4) {
+			cache_put(w, 0, POISON);
+			ask_for(w, SITES - 1, POISON);
+		}
 		step(w);
+	}
 	check_truth(w);
 	totals[0] += w->orders;
 	totals[1] += w->delivered;
