@@ -8,6 +8,7 @@
 It takes the place of the peer node's edge: that site's certificate, its address on the WAN segment
 (given to the namespace's kernel, which answers ARP), its address on the management network. What
 it seals is authentic."""
+import socket
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
@@ -34,9 +35,9 @@ PEER_CAP = "40Mbit"
 # Longer than two reports of the edge to the master.
 SETTLE_SECONDS = 2.2 * REPORT_INTERVAL
 
-__all__ = ["MANIFEST", "OBJECTS", "Channel", "Item", "Outgoing", "PeeredEdge", "Session", "Status",
-           "WirePeer", "counted", "frames", "get_object", "gf256", "keys", "manifest", "packet",
-           "put_object"]
+__all__ = ["MANIFEST", "OBJECTS", "Channel", "Item", "MsgType", "Outgoing", "PeeredEdge",
+           "Session", "Status", "WirePeer", "counted", "frames", "get_object", "gf256", "keys",
+           "manifest", "packet", "put_object"]
 
 
 class PeeredEdge(Edge):
@@ -114,6 +115,10 @@ class WirePeer(Peer):
         with self._helper.connect(self._edge.mgmt_ip, port) as sock:
             sock.sendall(data)
             self.rest(seconds)
+
+    def plain(self, port: int) -> socket.socket:
+        """A connection to a port of the edge's management address, without TLS."""
+        return self._helper.connect(self._edge.mgmt_ip, port)
 
     def reset(self, session: Session) -> None:
         """SESSION_RESET of a session that was opened here."""
