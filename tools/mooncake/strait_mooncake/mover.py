@@ -30,6 +30,8 @@ TRIES = 3  # to read an object that the store says it has
 RETRY_S = 0.2
 FULL_MAX_S = 5.0
 POLITE = 5  # nice
+READ_BYTES = 16 << 20  # of one batch: the line waits for the first one
+READ_LEAST = 4
 
 
 @dataclass
@@ -83,6 +85,10 @@ class Mover:
         default_factory=collections.OrderedDict)
     places_lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        """Objects read at once; their size is known when some were read."""
+        self.read_most = min(self.batch, 2 * READ_LEAST)
+
     def take(self, jobs: "queue.SimpleQueue[Job]") -> list[Job]:
         """The next ones, at least one."""
         out: list[Job] = []
@@ -95,7 +101,8 @@ class Mover:
             except queue.Empty:
                 continue
         size = out[0].frame.length
-        while len(out) < self.batch and size < self.batch_bytes:
+        most = self.read_most if jobs is self.stage else self.batch
+        while len(out) < most and size < self.batch_bytes:
             try:
                 out.append(jobs.get_nowait())
             except queue.Empty:
@@ -155,6 +162,9 @@ class Mover:
             for _, writer in work:
                 self.pool.abort(writer)
             raise
+        total = sum(writer.length for _, writer in work)
+        if total > 0:
+            self.read_most = min(self.batch, max(READ_LEAST, READ_BYTES * len(work) // total))
         whole = []
         for (job, writer), ok in zip(work, got, strict=True):
             if ok:
