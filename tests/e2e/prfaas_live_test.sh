@@ -91,7 +91,7 @@ whole() {
 check "no block is left with one of its two objects" until_true 20 whole
 for mode in ${PRFAAS_MODES:-}; do
 	# A copier of its own takes the place of what replicates.
-	if [ "$mode" = serial ]; then stop site-a TERM; fi
+	if [ "$mode" = serial ]; then stop site-a; fi
 	echo "live:  $(slice "$mode" "meta-llama/$mode")"
 	echo "model: $(replay prfaas "${options[@]}" --mode "$mode" --json)"
 done

@@ -145,7 +145,10 @@ static int copied(struct live *l, struct made *m, uint64_t now_ns)
 	if (l->copy == NULL)
 		l->tail = &l->copy;
 	free(m);
-	return ret < 0 || l->copy == NULL ? ret : copy_first(l, now_ns);
+	/* Nobody asks any more: that is the end. */
+	if (ret < 0 || l->copy == NULL || timeline_first(&l->events) == NULL)
+		return ret;
+	return copy_first(l, now_ns);
 }
 
 /* An instance takes it: blocks are made one after the other. Returns the end. */
