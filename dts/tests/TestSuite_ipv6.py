@@ -250,7 +250,8 @@ class TestIpv6(TestSuite):
         Verify:
             The order is done, objects are the same, no drops at either edge; every datagram on the
             wire is UDP over IPv6 without extension headers, with a right checksum, the DSCP of the
-            configuration, not longer than the MTU, and DATA packets fill it.
+            configuration, not longer than the MTU, and DATA packets fill it; all of one sender
+            have one flow label, which is not 0.
         """
         ctx = get_ctx()
         mtu = ctx.config.test_run.mtu
@@ -264,7 +265,7 @@ class TestIpv6(TestSuite):
             after = self._edge.settled_counters(), peer.settled_counters()
         for was, now in zip(before, after, strict=True):
             verify(not moved(was, now), f"drops: {moved(was, now)}")
-        full = 0
+        full, labels = 0, set()
         for packet in packets:
             ether = Ether(packet.data)
             verify(IPv6 in ether, f"not IPv6: {ether.summary()}")
@@ -273,10 +274,12 @@ class TestIpv6(TestSuite):
             verify(ether[IPv6].nh == 17, f"next header {ether[IPv6].nh}")
             verify(packet.size <= mtu + 14, f"{packet.size} bytes")
             mine = packet.port == self._edge.tg_port.name
+            labels.add((packet.port, ether[IPv6].fl))
             verify(ether[IPv6].tc == (10 << 2 if mine else 0), f"traffic class {ether[IPv6].tc}")
             given = ether[UDP].chksum
             del ether[UDP].chksum
             verify(given == Ether(bytes(ether))[UDP].chksum and given != 0, "checksum wrong")
             full += packet.size == mtu + 14
         log(f"{len(packets)} packets, {full} of {mtu} bytes")
+        verify(len(labels) == 2 and all(fl for _, fl in labels), f"flow labels {labels}")
         verify(full >= 500000 // (mtu - IPV6_UDP - OVERHEAD) - 4, f"{full} packets fill the MTU")
