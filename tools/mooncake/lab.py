@@ -172,7 +172,7 @@ class Lab:
 
     def __enter__(self) -> "Lab":
         # Nothing is left behind when it is ended, either.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        signal.signal(signal.SIGTERM, self._ended)
         try:
             if self.netns:
                 self._network()
@@ -181,6 +181,12 @@ class Lab:
             self.__exit__()
             raise
         return self
+
+    @staticmethod
+    def _ended(*_: object) -> None:
+        # timeout(1) says it twice: the second one must not end the tidying up.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        sys.exit(143)
 
     def __exit__(self, *_: object) -> None:
         for p in reversed(list(self.processes.values())):
