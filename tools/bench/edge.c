@@ -102,8 +102,8 @@ static int edge_start(struct edge *e, const char *socket)
 	int cpu = cpu_nth(e->me), ret;
 
 	/*
-	 * 2^12 packets: with fewer, each is written over while the other CPU still has the old one in
-	 * its caches, which costs more than all the rest. The default of memif is 2^10.
+	 * 2^12 packets: with fewer, each is likely written over while the other CPU still has the
+	 * old one in its caches, which costs more than all the rest. memif's default is 2^10.
 	 */
 	snprintf(device, sizeof(device), "net_memif0,role=%s,socket=%s,socket-abstract=no,rsize=12",
 		e->me == 0 ? "client" : "server", socket);
