@@ -159,6 +159,28 @@ static void acknowledging_what_was_never_sent_changes_nothing(void **state)
 	free(o);
 }
 
+/* The places of packets that are forgotten are those of newer ones. */
+static void acknowledging_what_is_forgotten_leaves_newer_packets_alone(void **state)
+{
+	struct oracle *o = calloc(1, sizeof(*o));
+	struct sentlog l;
+
+	(void)state;
+	assert_int_equal(sentlog_init(&l, 256), 0);
+	for (uint64_t pn = 0; pn < 400; pn++)
+		send_one(&l, o, pn, 1000 + pn, true);
+	o->got = 0;
+	assert_int_equal(sentlog_ack(&l, 0, 143, on_ack, o), 0);
+	assert_int_equal(l.n_out, 256);
+	assert_int_equal(sentlog_ack(&l, 0, 150, on_ack, o), 7); /* 144 is the oldest held */
+	assert_int_equal(o->got, 7);
+	assert_int_equal(l.n_out, 249);
+	assert_null(sentlog_find(&l, 143));
+	assert_int_equal(sentlog_find(&l, 144)->block, 144);
+	sentlog_fini(&l);
+	free(o);
+}
+
 static void numbers_skipped_by_a_rekey_are_nobody(void **state)
 {
 	struct oracle *o = calloc(1, sizeof(*o));
@@ -236,6 +258,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_operations_agree_with_a_plain_list),
 		cmocka_unit_test(acknowledging_what_was_never_sent_changes_nothing),
+		cmocka_unit_test(acknowledging_what_is_forgotten_leaves_newer_packets_alone),
 		cmocka_unit_test(numbers_skipped_by_a_rekey_are_nobody),
 		cmocka_unit_test(control_packets_may_use_the_reserve_of_a_full_log),
 		cmocka_unit_test(a_late_acknowledgment_of_a_lost_packet_is_recognized),

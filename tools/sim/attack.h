@@ -11,8 +11,8 @@
  *   - with the session's own keys: a symbol that is not of its slot's length, right before the one
  *     that is; OPEN of a transfer that ended; the receiver's last word about objects, twice.
  * The run itself must then end as if nothing had happened. What is injected takes as long as a
- * packet does, but no room on the line and no part of the figures.
- * What is sealed in the peer's name at the sink comes at once. Also looks whether both directions would seal under one key.
+ * packet does, but no room on the line and no part of the figures. What is sealed in the name of
+ * the sink comes at once. Also looks whether both directions would seal under one key.
  *
  * Reads and writes sessions from the inside, on the thread of the world. Memory: some packets.
  */
