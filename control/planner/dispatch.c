@@ -288,13 +288,20 @@ int federation_offered(struct federation *f, uint16_t slot, uint64_t batch, cons
 	return 0;
 }
 
+/* It failed too often, be it stored anew since; who asks for it has its failures forgotten. */
+static bool is_quarantined(const struct federation *f, const struct wanted_object *o, uint16_t to)
+{
+	return memory_get(f->failures[to], o->digest, f->now_s) >= FEDERATION_POISON;
+}
+
 static void object_failed(struct federation *f, const struct federation_batch *b,
 	const struct wanted_object *x)
 {
 	struct federation_site *s = &f->site[b->to];
 
 	s->flow.failed++;
-	if (memory_mark(f->failures[b->to], x->digest, f->now_s) >= FEDERATION_POISON)
+	(void)memory_mark(f->failures[b->to], x->digest, f->now_s);
+	if (is_quarantined(f, x, b->to))
 		s->flow.quarantined++;
 	else
 		again(f, x, b->to, b->class);
@@ -413,7 +420,7 @@ static bool dispatch_to(struct federation *f, uint16_t to)
 				continue;
 			if (is_late(f, &o[i], to))
 				s->flow.expired++;
-			else
+			else if (!is_quarantined(f, &o[i], to))
 				group[members++] = o[i];
 			o[i].class = WANTED_CLASSES;
 		}

@@ -341,6 +341,11 @@ static void what_fails_again_and_again_is_quarantined_until_asked_for(void **sta
 	assert_int_equal(wanted(w), 0);
 	tick(w, 300);
 	assert_int_equal(w->expands, FEDERATION_POISON);
+	happens(w, A, 1, LOG_REMOVED);
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 300);
+	assert_int_equal(w->expands, FEDERATION_POISON);
+	assert_int_equal(wanted(w), 0);
 	assert_true(federation_asked(w->f, B, digest(1), 5, true, w->now_ns, NOW_S));
 	tick(w, 1);
 	assert_int_equal(w->expands, FEDERATION_POISON + 1);

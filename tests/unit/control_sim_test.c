@@ -56,7 +56,8 @@ static int number_of(const uint8_t *key, size_t len)
 
 static void check_ordered(struct world *w, uint16_t to, int n)
 {
-	if (n != POISON || to != SITES - 1)
+	/* stored anew while it is under way, it gets an order that waits for how that ends */
+	if (n != POISON || to != SITES - 1 || w->on_its_way[to][n] > 0)
 		return;
 	w->poisoned++;
 	CHECK(w, w->poisoned <= FEDERATION_POISON, "what never arrives was ordered %llu times",
