@@ -5,6 +5,7 @@
 #include "control/ctl/help.h"
 
 #include <getopt.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,6 +210,7 @@ int main(int argc, char **argv)
 
 	if (ctl.values == NULL)
 		return ctl_fail(CTL_FAILED, "out of memory");
+	(void)setlocale(LC_CTYPE, ""); /* else tables show no letter beyond ASCII */
 	signal(SIGPIPE, SIG_IGN);
 	log_set_level(LOG_LEVEL_ERROR);
 	rc = run(&ctl, argc, argv);

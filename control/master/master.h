@@ -135,7 +135,10 @@ int sites_load(struct master *m);
 /** Sites of a new configuration in place of the old one's. */
 void sites_configure(struct master *m);
 void sites_free(struct master *m);
-/** A connected edge of the site, for orderbook_plan(), rather none that is to stop; ctx is the master. */
+/**
+ * A connected edge of the site, for orderbook_plan(), rather none that is to stop; ctx is the
+ * master.
+ */
 const char *sites_edge(void *ctx, const char *site);
 /** Whether this one is connected and goes on. */
 bool sites_takes(void *ctx, const char *site, const char *name);
