@@ -29,12 +29,12 @@ int capture_file_name_check(const char *name, char *err, size_t err_len);
 struct capture_file *capture_file_create(const struct capture_file_config *cfg);
 /** 0 or -errno of the write that failed; buffered, so it may be an earlier one. */
 int capture_file_write(struct capture_file *f, const struct capture_record *r);
-/** Hand what is buffered to the kernel: what an edge that is killed leaves ends here. 0 or -errno. */
+/** Hand what is buffered to the kernel: what a killed edge leaves ends here. 0 or -errno. */
 int capture_file_flush(struct capture_file *f);
 /** Bytes so far; after a write that failed, those the file keeps. */
 uint64_t capture_file_bytes(const struct capture_file *f);
 /**
- * Ends the file with its statistics, frees. 0 or -errno of a write that failed: then it ends with the
- * last whole block of the last flush.
+ * Ends the file with its statistics, frees. 0 or -errno of a write that failed: then it ends with
+ * the last whole block of the last flush.
  */
 int capture_file_close(struct capture_file *f, uint64_t now_ns, uint64_t received, uint64_t missed);
