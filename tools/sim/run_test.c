@@ -36,7 +36,7 @@ static double counted(enum strait_counter c)
 	return (double)r.counters[WORLD_SOURCE][c];
 }
 
-/* What a report still speaks of the source learns; after a delay of many round trips it does not. */
+/* What a report still speaks of the source learns; after many round trips it does not. */
 static void a_repair_of_what_was_only_late_is_spurious_however_late(void **state)
 {
 	double late =
