@@ -396,7 +396,7 @@ static void readers_never_see_a_moving_key_gone_or_another_keys_value(void **sta
 	index_destroy(s.x);
 }
 
-/* ---- one key that goes to and fro ---- */
+/* ---- one key that moves back and forth ---- */
 
 enum { MOVED_VALUE = 5 };
 

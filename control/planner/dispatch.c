@@ -93,7 +93,7 @@ static void wait_for(struct federation *f, uint16_t to)
 		s->pause_until_ns = f->now_ns + FEDERATION_AWAY_NS;
 }
 
-/* Sources of which nothing could come now: what is from there waits, or is late; the rest goes on. */
+/* Sources of which nothing could come now: what is from there waits, the rest goes on. */
 static void hold_sources(struct federation *f, uint16_t to)
 {
 	struct wanted *w = planner_wanted(f->planner, to);
