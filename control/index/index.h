@@ -12,8 +12,8 @@
  * A shard is an array of 64-byte buckets of four 16-byte slots. A key stands in its first bucket
  * or, when that is full, in its second; counters in the first say whether any like it stand
  * elsewhere, so that nearly all lookups of what is not there touch one cache line. A full pair of
- * buckets moves keys to their other bucket (cuckoo). Shards grow one at a time by a fifth, between 0.86 and
- * about 0.70 of their slots: 18.6 to 23 bytes a key.
+ * buckets moves keys to their other bucket (cuckoo). Shards grow one at a time by a fifth, between
+ * 0.86 and about 0.70 of their slots: 18.6 to 23 bytes a key.
  *
  * The key kept is 76 bits of the digest: 60 as tag, and digest_bucket() beside the value, so that
  * one anti-entropy bucket can be listed. That any two of 50 M keys are confused has probability
