@@ -399,7 +399,8 @@ static void check_view(struct world *w, int i)
 	if (r->replica.state != REPLICA_LIVE || !s->open)
 		return;
 	/* what was called complete arrives late after a stall, and what follows it a delay later */
-	if (s->stalled_until_ns != 0 && w->now_ns < s->stalled_until_ns + 3 * s->delay_ns)
+	if (s->stalled_until_ns != 0 &&
+		w->now_ns < s->stalled_until_ns + 3 * s->delay_ns + 3 * STEP_MS * MS)
 		return;
 	for (int n = 0; n < OBJECTS; n++) {
 		uint64_t v = index_value(planner_index(w->f->planner), digest[n]);
