@@ -15,7 +15,7 @@
 
 enum { RTT_MS = 50, WAY_MAX = 4096 };
 
-/* A path of 50 ms, if nothing else is said, with one packet number for each packet, and data of `data` bytes each ms. */
+/* A path of 50 ms or rtt_ms, a packet number for each packet, and data of `data` bytes each ms. */
 struct path {
 	struct mtu m;
 	struct prng rnd;

@@ -233,8 +233,6 @@ unsigned int session_send_burst(struct session *s, uint64_t now_ns, struct sessi
 	clock_advance(s, now_ns);
 	if (cap < full)
 		return 0;
-	for (unsigned int i = 0; 0 && i < n; i++)
-		__builtin_prefetch(p[i].buf, 1); /* the header: nearer by the time it is written */
 	while (done < n && !s->dead) {
 		struct session_packet *first = &p[done];
 		unsigned int made;

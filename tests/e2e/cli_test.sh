@@ -37,9 +37,10 @@ both "edge show" 'r["edge"] == "a1" and "counters" in r' ctl edge show a/a1
 both "status" 'r["term"] >= 1' ctl status
 both "site add" 'True' ctl site add c --label far
 both "site show" 'r[0]["label"] == "far"' ctl site show c
-LC_ALL=C.UTF-8 ctl site add c --label zürich >"$LAB_DIR/out"
-check "a label in a table" grep -q 'zürich' "$LAB_DIR/out"
-check_py "and in JSON" 'r[0]["label"] == "zürich"' r="$(ctl site show c -o json)"
+umlaut=$'z\xc3\xbcrich'
+LC_ALL=C.UTF-8 ctl site add c --label "$umlaut" >"$LAB_DIR/out"
+check "a label in a table" grep -q "$umlaut" "$LAB_DIR/out"
+check_py "and in JSON" 'r[0]["label"] == "z\u00fcrich"' r="$(ctl site show c -o json)"
 status_of 4 ctl site add c --label $'z\xfc'
 check "a label that is not UTF-8 is refused" grep -q 'UTF-8' "$LAB_DIR/out"
 status_of 1 "$LAB_BIN/straitctl" exist --socket "$LAB_DIR/nothing" key
