@@ -24,6 +24,9 @@ enum {
 
 #define TEST_SHARE    0.08  /* loss beyond this is tested */
 #define TEST_REST     0.015 /* what may be left of it without another test */
+#define GUILTY_RATE   1.25  /* times a rate at which the path was found guilty: looked at again, */
+#define GUILTY_MORE   0.1   /* ... when so much of what still passed then is lost, too */
+#define GROWN         0.8   /* of the rate was sent then */
 #define MOST_SHARE    0.8   /* of a round trip is the most queue that anybody accepts */
 #define URGENT_LEAST  0.25  /* of its cap, for one that comes late */
 #define URGENT_SHARE  0.96  /* of its rate that urgent keeps beside others */
@@ -306,17 +309,20 @@ static void set_rate(struct rate *r, double bps)
 		r->rate_bps = r->cap_bps; /* below the floor too */
 }
 
-static void test_begin(struct rate *r, const struct rate_report *p, double share, uint64_t arriving)
+/* Sent with `bps` a share was lost, and so much arrived. */
+static void test_begin(struct rate *r, const struct rate_report *p, uint64_t bps, double share,
+	uint64_t arriving)
 {
 	r->testing = true;
 	r->test_counts = false;
 	r->test_before_bps = arriving;
+	r->test_sent_bps = bps;
 	r->test_rate_bps = r->rate_bps;
 	r->test_share = share < 0.4 ? share : 0.4;
 	r->test_end_ns = p->now_ns + p->rtt_ns;
 	r->test_queue_ns = r->queue_ns;
 	/* A little below, lest what is left of a loss of our own passes for the path's. */
-	set_rate(r, (double)r->rate_bps * (1 - r->test_share * 1.1));
+	set_rate(r, (double)bps * (1 - r->test_share * 1.1));
 }
 
 static void test_end(struct rate *r, const struct rate_report *p, double share, uint64_t arriving)
@@ -325,6 +331,8 @@ static void test_end(struct rate *r, const struct rate_report *p, double share, 
 	r->reports_lossy = 0;
 	if ((double)arriving < (double)r->test_before_bps * (1 - r->test_share / 2)) {
 		/* Less sent, less arrived: the path loses whatever the load. */
+		r->guilty_bps = r->test_sent_bps;
+		r->guilty_share = 1 - (double)r->test_before_bps / (double)r->test_sent_bps;
 		r->test_next_ns = p->now_ns + TEST_AGAIN_S * NS_PER_S;
 		/* The cap may have changed meanwhile. */
 		set_rate(r, (double)(r->state == RATE_CAP ? r->cap_bps : r->test_rate_bps));
@@ -333,7 +341,7 @@ static void test_end(struct rate *r, const struct rate_report *p, double share, 
 	r->state = RATE_CRUISE;
 	if (share > TEST_REST && r->rate_bps > FLOOR_BPS) {
 		/* As much arrives and some is lost still: the rest may be ours too. */
-		test_begin(r, p, share, arriving);
+		test_begin(r, p, r->rate_bps, share, arriving);
 		return;
 	}
 	r->loss = share;
@@ -360,27 +368,53 @@ static void lossy_count(struct rate *r, const struct rate_report *p, uint64_t el
 
 	if (!p->limited || elapsed_us * 1000 > p->rtt_ns / 2 ||
 		(double)p->spread_lost <= TEST_SHARE * (double)total) {
-		r->reports_lossy = r->reports_spread = r->reports_bytes = 0;
+		r->reports_lossy = r->reports_spread = r->reports_lost = r->reports_bytes = 0;
+		r->reports_sent_ns = 0;
 		return;
 	}
 	r->reports_lossy++;
 	r->reports_spread += p->spread_lost;
+	r->reports_lost += p->lost;
 	r->reports_bytes += total;
+	if (r->last_sent_ns != 0)
+		r->reports_sent_ns += p->sent_ns - r->last_sent_ns;
+}
+
+/*
+ * A path that was found guilty is left alone for a while, unless more is sent by now and a larger
+ * share of it lost: that part is ours.
+ */
+static bool test_may(const struct rate *r, const struct rate_report *p, double share)
+{
+	return p->now_ns >= r->test_next_ns ||
+		(r->guilty_bps != 0 && (double)r->rate_bps > GUILTY_RATE * (double)r->guilty_bps &&
+			share > r->guilty_share + GUILTY_MORE * (1 - r->guilty_share));
 }
 
 /* The rate never went through and loses much: try less, without waiting for more to show. */
 static void test_soon(struct rate *r, const struct rate_report *p, uint64_t elapsed_us)
 {
-	double share, arriving;
+	double share, lost, sent, bps;
 
 	if (r->testing || is_proven(r) || r->reports_lossy < TEST_REPORTS || elapsed_us == 0 ||
-		r->queue_ns > rate_target_ns(p->min_rtt_ns) || p->now_ns < r->test_next_ns ||
-		r->reports_bytes < 200 * 1500)
+		r->queue_ns > rate_target_ns(p->min_rtt_ns) || r->reports_bytes < 200 * 1500)
 		return;
 	share = (double)r->reports_spread / (double)r->reports_bytes;
-	/* What is sent and arrives is taken from the rate: few packets say too little. */
-	arriving = (double)r->rate_bps * (1 - share);
-	test_begin(r, p, share, (uint64_t)arriving);
+	lost = (double)r->reports_lost / (double)r->reports_bytes;
+	if (!test_may(r, p, lost))
+		return;
+	/*
+	 * What was sent is taken from the rate, since few packets say too little; while it grows,
+	 * from the packets that the reports are about. All that was lost counts: a full queue takes
+	 * packets in a row, too.
+	 */
+	bps = (double)r->rate_bps;
+	sent = r->reports_sent_ns == 0
+		? bps
+		: (double)r->reports_bytes * 8e9 / (double)r->reports_sent_ns;
+	if (sent < GROWN * bps)
+		bps = sent;
+	test_begin(r, p, (uint64_t)bps, share, (uint64_t)(bps * (1 - lost)));
 }
 
 /* A span ended with this share of its packets lost and this rate arriving. */
@@ -394,9 +428,9 @@ static void loss_test(struct rate *r, const struct rate_report *p, double share,
 		r->lossy_since_ns = p->now_ns;
 	if (r->testing && r->test_counts)
 		test_end(r, p, share, arriving);
-	else if (!r->testing && r->lossy_since_ns != 0 && p->now_ns >= r->test_next_ns &&
+	else if (!r->testing && r->lossy_since_ns != 0 && test_may(r, p, share) &&
 		p->now_ns - r->lossy_since_ns >= 3 * p->rtt_ns + TEST_AFTER_MS * NS_PER_MS)
-		test_begin(r, p, share, arriving);
+		test_begin(r, p, r->rate_bps, share, arriving);
 }
 
 /* Less load for four round trips and the queue stayed: it is not ours. */

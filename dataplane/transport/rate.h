@@ -25,7 +25,8 @@
  *
  * A queue too shallow to be seen loses instead. High loss is therefore put to the test: a little
  * less is sent for a round trip and a half. If as much arrives as before, the loss was our own and
- * the rate stays there for a while; if less arrives, it was the path's and the rate comes back. The
+ * the rate stays there for a while; if less arrives, it was the path's and the rate comes back. What
+ * is the path's is a share: a higher rate that loses a larger one is tested anew. The
  * test comes soon at a rate that never went through without loss, late at one that did. A burst
  * counts little: it loses many packets in few places.
  *
@@ -119,12 +120,16 @@ struct rate {
 
 	/* Is the loss our own? */
 	bool testing;
-	uint64_t test_before_bps, test_rate_bps; /* arriving, and sent, when the test began */
+	uint64_t test_before_bps, test_sent_bps; /* arriving, and sent, before the test */
+	uint64_t test_rate_bps;                  /* in force when it began */
 	double test_share;
 	uint64_t lossy_since_ns; /* every span since lost more than a test asks for; 0: not so */
 	uint64_t test_end_ns, test_next_ns;
-	uint64_t reports_lossy, reports_spread, reports_bytes; /* reports in a row that lost much */
-	uint64_t test_queue_ns;                                /* seen when the test began */
+	/* Reports in a row that lost much. */
+	uint64_t reports_lossy, reports_spread, reports_lost, reports_bytes, reports_sent_ns;
+	uint64_t guilty_bps; /* the path lost so much of this rate by itself; 0: not known */
+	double guilty_share;
+	uint64_t test_queue_ns;        /* seen when the test began */
 	uint64_t full_ns, full_end_ns; /* the queue overflowed with so much in it; in force until */
 	bool test_counts;              /* the lower rate shows in the reports by now */
 	uint64_t ceiling_bps, ceiling_end_ns; /* found by a test, in force until; 0: none */

@@ -194,6 +194,31 @@ static void loss_of_the_own_making_is_found_out(void **state)
 	assert_true(l.r.rate_bps < 1100000000);
 }
 
+/* No delay tells where the line ends, and reports are of a rate that is long surpassed. */
+static void without_a_cap_a_queue_too_shallow_to_be_seen_is_not_flooded(void **state)
+{
+	static const double rtts_ms[] = { 5, 20, 60, 200 }, losses[] = { 0, 0.02, 0.15 };
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		for (int k = 0; k < 3; k++) {
+			double most = 0, arrived = 0;
+			struct line l;
+
+			line_init(&l, 1e9, rtts_ms[i], 0);
+			l.limit_ms = 0.3;
+			l.loss = losses[k];
+			for (int n = 0; n < 1000; n++) {
+				arrived += line_run(&l, 20) / 1000;
+				most = (double)l.r.rate_bps > most ? (double)l.r.rate_bps : most;
+			}
+			if (most > 4e9 || arrived < 0.75e9)
+				fail_msg("%.0f ms, loss %.2f: sent up to %.2e, through came %.2e",
+					rtts_ms[i], losses[k], most, arrived);
+		}
+	}
+}
+
 static void loss_of_the_path_is_borne(void **state)
 {
 	struct line l;
@@ -532,6 +557,7 @@ int main(void)
 		cmocka_unit_test(urgent_does_not_give_way),
 		cmocka_unit_test(a_longer_path_is_not_a_queue),
 		cmocka_unit_test(loss_of_the_own_making_is_found_out),
+		cmocka_unit_test(without_a_cap_a_queue_too_shallow_to_be_seen_is_not_flooded),
 		cmocka_unit_test(loss_of_the_path_is_borne),
 		cmocka_unit_test(a_receiver_that_lies_about_time_does_not_raise_the_rate),
 		cmocka_unit_test(bulk_is_not_stuck_when_the_path_grew_while_it_was_idle),
