@@ -40,8 +40,11 @@ static uint64_t line_bytes(const struct session *s)
 	return s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s);
 }
 
-static void loss_count(struct sender *x, double lost, double total)
+/* Redundancy is for what the path loses. A queue that overflows is met with less, not with more. */
+static void loss_count(struct sender *x, double lost, double total, uint64_t now_ns)
 {
+	if (rate_loses_itself(&x->rate, now_ns))
+		return;
 	x->window_lost += lost;
 	x->window_total += total;
 	if (x->window_lost < 0)
@@ -65,14 +68,14 @@ static void loss_update(struct session *s)
 }
 
 /* The same as loss_count(x, 0, 1) n times. */
-static void loss_count_arrived(struct sender *x, uint32_t n)
+static void loss_count_arrived(struct sender *x, uint32_t n, uint64_t now_ns)
 {
 	while (n > 0) {
 		/* One more than fit below the bound: the counts are halved with it. */
 		uint32_t room = (uint32_t)(LOSS_WINDOW - x->window_total) + 1;
 
 		room = room < n ? room : n;
-		loss_count(x, 0, room);
+		loss_count(x, 0, room, now_ns);
 		n -= room;
 	}
 }
@@ -140,9 +143,9 @@ static void on_acked(void *ctx, const struct sent_packet *p, uint32_t n, bool wa
 	if (was_lost) {
 		COUNT_ADD(s, tx_spurious, n);
 		for (uint32_t i = 0; i < n; i++)
-			loss_count(x, -1, 0);
+			loss_count(x, -1, 0, s->now_ns);
 	} else {
-		loss_count_arrived(x, n);
+		loss_count_arrived(x, n, s->now_ns);
 	}
 	for (uint32_t i = 0, end; i < n; i = end) {
 		for (end = i + 1; end < n && is_of_same_block(&p[i], &p[end]); end++)
@@ -162,7 +165,7 @@ void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)
 	COUNT(s, tx_lost);
 	if (p->bytes > s->mtu.current)
 		return; /* went into the black hole, with its transfer */
-	loss_count(&s->tx, 1, 1);
+	loss_count(&s->tx, 1, 1, s->now_ns);
 	if (t == NULL)
 		return;
 	st = &t->stream[p->stream];
@@ -294,6 +297,9 @@ static void rate_update(struct session *s, const struct frame_report *r, uint64_
 		p.lost = (sent - received - mtu_missing(&s->mtu, x->newest_seen + 1, r->newest)) *
 			line_bytes(s);
 	rate_report(&x->rate, &p);
+	if (x->rate.found_own && x->window_lost > x->rate.loss * x->window_total)
+		x->window_lost = x->rate.loss * x->window_total;
+	x->rate.found_own = false;
 	x->newest_seen = r->newest;
 	session_pace(s);
 }

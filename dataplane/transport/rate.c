@@ -345,6 +345,7 @@ static void test_end(struct rate *r, const struct rate_report *p, double share, 
 		return;
 	}
 	r->loss = share;
+	r->found_own = true;
 	r->n_spans = 0;
 	r->ceiling_bps = (uint64_t)((double)arriving / (1 - (share < 0.5 ? share : 0.5)));
 	r->ceiling_end_ns = p->now_ns + CEILING_S * NS_PER_S;
@@ -691,6 +692,8 @@ uint64_t rate_report(struct rate *r, const struct rate_report *p)
 	}
 	test_soon(r, p, elapsed_us);
 	r->last_sent_ns = p->sent_ns;
+	if (r->testing || r->queue_ns > 2 * target)
+		r->own_end_ns = p->now_ns + 2 * p->rtt_ns;
 	if (r->testing)
 		return r->rate_bps;
 	if (!give_way(r, p, target)) {

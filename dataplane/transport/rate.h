@@ -133,6 +133,8 @@ struct rate {
 	uint64_t full_ns, full_end_ns; /* the queue overflowed with so much in it; in force until */
 	bool test_counts;              /* the lower rate shows in the reports by now */
 	uint64_t ceiling_bps, ceiling_end_ns; /* found by a test, in force until; 0: none */
+	uint64_t own_end_ns;                  /* until then a loss may well be our own */
+	bool found_own;                       /* a test has just told so; who asks resets it */
 };
 
 struct rate_report {
@@ -153,6 +155,12 @@ void rate_set_cap(struct rate *r, uint64_t cap_bps);
 
 /** A report with a newer newest packet than before. Returns the rate to pace at. */
 uint64_t rate_report(struct rate *r, const struct rate_report *p);
+
+/** Packets lost now were probably too many: they say nothing about the path. */
+static inline bool rate_loses_itself(const struct rate *r, uint64_t now_ns)
+{
+	return now_ns < r->own_end_ns;
+}
 
 /** Standing queue aimed for. */
 uint64_t rate_target_ns(uint64_t min_rtt_ns);

@@ -134,6 +134,33 @@ hard "a hundredth corrupted is a hundredth lost" \
 	'(summary["extra_rtt"]["max"] <= 1.1 and all(r["sink"]["rx_auth"] > 5 for r in runs), "%.2f RTT" % summary["extra_rtt"]["max"])' \
 	--corrupt 0.01
 
+# shallow NAME EXPRESSION OPTION..: queues of which no delay tells.
+shallow() {
+	local name=$1 expr=$2
+	local args=(--rate-gbps 0.5 --rtt-ms 20 --mib 64 --light --seeds 5 "${@:3}" --json)
+	"$sim" "${args[@]}" >"$work/shallow" 2>"$work/err"
+	count_seeds "$work/shallow" "${args[*]}"
+	check "$name" "$expr" "$work/shallow"
+}
+
+for queue in 0.02 0.05; do
+	for loss in 0.001 0.05; do
+		shallow "no cap and a queue of $queue BDP: the line is not flooded" \
+			"(summary['queue_loss']['max'] <= 0.3 and summary['efficiency']['min'] >= 0.75, \
+			'%.3f lost in it, efficiency %.3f' % (summary['queue_loss']['max'], summary['efficiency']['min']))" \
+			--cap-gbps 0 --queue-bdp "$queue" --loss "$loss"
+	done
+done
+for queue in 0.05 0.2; do
+	for class in normal urgent; do
+		# Rows are 0.1 and 2.1 % with a cap at the line; what a queue takes asks for no more of them.
+		shallow "a cap above the line buys no redundancy, $class, queue of $queue BDP" \
+			"(summary['overhead']['max'] <= {'normal': 0.002, 'urgent': 0.034}['$class'], \
+			'%.4f' % summary['overhead']['max'])" \
+			--rate-gbps 0.2 --cap-gbps 0.3 --mib 24 --class "$class" --queue-bdp "$queue" --loss 0.01
+	done
+done
+
 cross=(--rate-gbps 0.2 --rtt-ms 20 --cap-gbps 0.1 --mib 100 --cross cubic:2000,4000 --json)
 "$sim" "${cross[@]}" --csv "$work/csv" --plot "$work/svg" >"$work/cross" 2>"$work/err"
 count_seeds "$work/cross" "${cross[*]}"
