@@ -35,6 +35,8 @@ static void resume(struct feed *f, const struct log_frame *q)
 	leave(f);
 	f->lists = f->compare_n = f->walk_n = 0;
 	f->started = f->loading = f->begin_due = f->resumed_due = f->end_due = false;
+	f->answer_due = false;
+	f->asked = q->asked;
 	f->busy_ns = 0;
 	if (loads) {
 		f->busy_ns = gate_enter(f->gate);
@@ -59,6 +61,10 @@ int feed_input(struct feed *f, const uint8_t *buf, size_t len)
 	switch (q.type) {
 	case LOG_FRAME_RESUME:
 		resume(f, &q);
+		return 0;
+	case LOG_FRAME_ASK:
+		f->asked = q.asked;
+		f->answer_due = true;
 		return 0;
 	case LOG_FRAME_COMPARE:
 		f->compare_first = q.bucket;
@@ -112,6 +118,7 @@ static int finish(struct feed *f, enum log_frame_type type, uint32_t bucket, uin
 {
 	struct log_frame h = { .type = type, .bucket = bucket, .epoch = f->epoch, .seq = seq };
 
+	h.asked = f->asked;
 	if (f->no_memory) {
 		f->no_memory = false;
 		return -ENOMEM;
@@ -139,6 +146,8 @@ static int pull_events(struct feed *f, const uint8_t **frame, size_t *len)
 			add_record(f, &rec[i]);
 		f->next += n;
 	}
+	if (f->next - seq < FEED_EVENTS)
+		f->answer_due = false;
 	return finish(f, LOG_FRAME_EVENTS, 0, seq, NULL, LOG_RECORD_BYTES, frame, len);
 }
 
@@ -214,7 +223,8 @@ int feed_pull(struct feed *f, uint64_t now_ns, const uint8_t **frame, size_t *le
 		leave(f);
 		return finish(f, LOG_FRAME_END, 0, f->next - 1, &s->sums->total, 0, frame, len);
 	}
-	if (!f->loading && now_ns - f->progress_ns >= FEED_PROGRESS_NS) {
+	if (!f->loading && (f->answer_due || now_ns - f->progress_ns >= FEED_PROGRESS_NS)) {
+		f->answer_due = false;
 		f->progress_ns = now_ns;
 		return finish(f, LOG_FRAME_PROGRESS, 0, f->next - 1, &s->sums->total, 0, frame,
 			len);

@@ -7,7 +7,8 @@
 
 /*
  * What a site sends to one reader of its log: live events first, then the next piece of a snapshot
- * or of a comparison if one was asked for, and a progress record five times a second. The owner
+ * or of a comparison if one was asked for, and a progress record five times a second, at once when
+ * the reader asks. The owner
  * pulls a frame when its connection has room, so bulk never stands before heartbeats by more than
  * one frame and a slow reader costs no memory: it falls behind in the ring and at last gets a
  * snapshot. Pure, one thread.
@@ -34,7 +35,8 @@ struct feed {
 	const struct feed_source *source;
 	struct gate *gate;
 	uint64_t next, epoch; /* of the log when it resumed */
-	bool started, in_gate, begin_due, resumed_due, end_due;
+	bool started, in_gate, begin_due, resumed_due, end_due, answer_due;
+	uint32_t asked;   /* when the reader last did, by its clock */
 	uint64_t busy_ns; /* to tell */
 	bool loading;
 	uint32_t bucket; /* next one of the snapshot */

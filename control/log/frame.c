@@ -6,7 +6,7 @@
 
 struct wire {
 	uint8_t type, zero[3];
-	uint32_t bucket, n, zero2;
+	uint32_t bucket, n, asked;
 	uint64_t epoch, seq, lo, hi, count;
 };
 
@@ -33,6 +33,7 @@ void log_frame_header_encode(uint8_t buf[static LOG_FRAME_HEADER_BYTES], const s
 	struct wire w = { .type = (uint8_t)f->type,
 		.bucket = f->bucket,
 		.n = f->n,
+		.asked = f->asked,
 		.epoch = f->epoch,
 		.seq = f->seq,
 		.lo = f->sum.lo,
@@ -50,15 +51,15 @@ int log_frame_decode(const uint8_t *buf, size_t len, struct log_frame *out)
 		return -EPROTO;
 	memcpy(&w, buf, sizeof(w));
 	if (w.type == 0 || w.type >= LOG_FRAME_TYPES || w.zero[0] || w.zero[1] || w.zero[2] ||
-		w.zero2 != 0 || w.bucket >= DIGEST_BUCKETS || w.n > LOG_FRAME_RECORDS_MAX)
+		w.bucket >= DIGEST_BUCKETS || w.n > LOG_FRAME_RECORDS_MAX)
 		return -EPROTO;
 	if ((w.type == LOG_FRAME_SUMS || w.type == LOG_FRAME_COMPARE || w.type == LOG_FRAME_WALK) &&
 		w.n > DIGEST_BUCKETS - w.bucket)
 		return -EPROTO;
 	if (len != log_frame_bytes((enum log_frame_type)w.type, w.n))
 		return -EPROTO;
-	*out = (struct log_frame){ (enum log_frame_type)w.type, w.bucket, w.n, w.epoch, w.seq,
-		{ w.lo, w.hi, w.count }, buf + sizeof(w) };
+	*out = (struct log_frame){ (enum log_frame_type)w.type, w.bucket, w.n, w.asked, w.epoch,
+		w.seq, { w.lo, w.hi, w.count }, buf + sizeof(w) };
 	return 0;
 }
 

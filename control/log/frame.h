@@ -10,13 +10,18 @@
  * Frames of a log's stream, between a site and who reads it. One fixed header for all,
  * little-endian, then records or sums:
  *
- *   type 8, zero 24, bucket 32, n 32, zero 32, epoch 64, seq 64, sum lo 64, sum hi 64, count 64
+ *   type 8, zero 24, bucket 32, n 32, asked 32, epoch 64, seq 64, sum lo 64, sum hi 64, count 64
+ *
+ * asked is when, by the clock of the reader: in RESUME and ASK it says when they left, in what the
+ * site sends it is that of the last of them that it has heard. So the reader knows of a frame that
+ * it left after that time, however long it was on its way. A site's clock counts for nothing.
  *
  *   reader to site
  *     RESUME    epoch, seq = next wanted, bucket = next of a snapshot   (epoch 0: has nothing)
  *     COMPARE   bucket, n: send me the sums of these buckets
  *     LIST      bucket: send me what is in it
  *     WALK      bucket, n: tell me what is in these, once and not as a repair
+ *     ASK       answer with PROGRESS, or with events that say as much
  *   site to reader
  *     RESUMED   epoch, seq = next
  *     SNAPSHOT  epoch, seq = watermark
@@ -47,10 +52,12 @@ enum log_frame_type {
 	LOG_FRAME_BUSY,
 	LOG_FRAME_WALK,
 	LOG_FRAME_WALKED,
+	LOG_FRAME_ASK,
 	LOG_FRAME_TYPES,
 };
 
 enum {
+	LOG_FRAME_VERSION = 2, /* of the stream, told when a site registers; 1 had no ASK */
 	LOG_FRAME_HEADER_BYTES = 56,
 	LOG_SUM_BYTES = 24,
 	LOG_FRAME_RECORDS_MAX = 1 << 18, /* a bucket of one frame; 10 MiB */
@@ -59,6 +66,7 @@ enum {
 struct log_frame {
 	enum log_frame_type type;
 	uint32_t bucket, n;
+	uint32_t asked; /* 0: never */
 	uint64_t epoch, seq;
 	struct sum sum;
 	const uint8_t *body; /* decode: n records or sums, encoded */

@@ -39,7 +39,7 @@ void reader_open(struct reader *r, uint64_t now_ns)
 	r->open = r->due_resume = true;
 	r->comparing = false;
 	r->differs = r->asked = r->listed = 0;
-	r->heard_ns = now_ns;
+	r->heard_ns = r->opened_ns = now_ns;
 }
 
 void reader_close(struct reader *r, uint64_t now_ns)
@@ -100,15 +100,40 @@ static int sums_input(struct reader *r, const struct log_frame *f)
 	return 0;
 }
 
+/* Times in 32 bits, for 52 days: units of 2^20 ns, rounded down. 0 is no time. */
+enum { UNIT_BITS = 20 };
+
+static uint32_t stamp(uint64_t now_ns)
+{
+	uint32_t at = (uint32_t)(now_ns >> UNIT_BITS);
+
+	return at != 0 ? at : UINT32_MAX;
+}
+
+/* When that was, or 0: it is not of this connection. */
+static uint64_t stamp_ns(const struct reader *r, uint32_t asked, uint64_t now_ns)
+{
+	uint64_t now = now_ns >> UNIT_BITS, age = (uint32_t)((uint32_t)now - asked);
+
+	if (asked == 0 || age > now - (r->opened_ns >> UNIT_BITS) + 1 || age > now)
+		return 0;
+	return (now - age) << UNIT_BITS;
+}
+
 /*
  * Nothing more was there when this left: a progress record, the end of a snapshot, or events that
- * do not fill a frame. Where the stream goes on proves nothing yet, much may be behind it.
+ * do not fill a frame. Where the stream goes on proves nothing yet, much may be behind it. When it
+ * left nobody knows: a line that stands still holds it back for seconds. It was after the site
+ * heard what it names, so after we sent that.
  */
-static void current(struct reader *r, uint64_t now_ns)
+static void current(struct reader *r, uint32_t asked, uint64_t now_ns)
 {
+	uint64_t at_ns = stamp_ns(r, asked, now_ns);
+
 	if (r->replica.state != REPLICA_LIVE)
 		return;
-	r->current_ns = now_ns;
+	if (at_ns > r->current_ns)
+		r->current_ns = at_ns;
 	backoff_reset(&r->backoff);
 }
 
@@ -146,7 +171,7 @@ int reader_input(struct reader *r, const uint8_t *buf, size_t len, uint64_t now_
 		if (ret == 0)
 			ret = replica_events(&r->replica, f.epoch, f.seq, r->records, f.n);
 		if (ret == 0 && f.n < FEED_EVENTS)
-			current(r, now_ns);
+			current(r, f.asked, now_ns);
 		return ret;
 	case LOG_FRAME_BUCKETS:
 		ret = records_decode(r, &f);
@@ -155,12 +180,12 @@ int reader_input(struct reader *r, const uint8_t *buf, size_t len, uint64_t now_
 			: ret;
 	case LOG_FRAME_END:
 		ret = replica_snapshot_end(&r->replica, &f.sum);
-		current(r, now_ns);
+		current(r, f.asked, now_ns);
 		return ret;
 	case LOG_FRAME_PROGRESS:
 		if (f.epoch != r->replica.epoch || f.seq + 1 != r->replica.next)
 			return -EPROTO;
-		current(r, now_ns);
+		current(r, f.asked, now_ns);
 		if (replica_progress(&r->replica, f.epoch, f.seq, &f.sum) ||
 			(r->replica.state == REPLICA_LIVE &&
 				now_ns - r->compared_ns >= r->compare_every_ns))
@@ -179,11 +204,12 @@ bool reader_pull(struct reader *r, uint64_t now_ns, uint8_t buf[static LOG_FRAME
 {
 	struct log_frame f = { .type = LOG_FRAME_RESUME };
 
-	(void)now_ns;
 	if (!r->open)
 		return false;
 	if (r->due_resume) {
 		r->due_resume = false;
+		r->asked_ns = now_ns;
+		f.asked = stamp(now_ns);
 		f.epoch = r->replica.epoch;
 		f.seq = r->replica.next;
 		f.bucket = r->replica.state == REPLICA_LOADING ? r->replica.bucket : 0;
@@ -191,6 +217,10 @@ bool reader_pull(struct reader *r, uint64_t now_ns, uint8_t buf[static LOG_FRAME
 		if (r->replica.state == REPLICA_LOADING &&
 			(f.bucket == 0 || f.bucket == DIGEST_BUCKETS))
 			f.epoch = f.bucket = 0;
+	} else if (now_ns >= r->asked_ns + READER_ASK_NS) {
+		r->asked_ns = now_ns;
+		f.type = LOG_FRAME_ASK;
+		f.asked = stamp(now_ns);
 	} else if (r->comparing && r->compare_at == 0 && r->asked == 0) {
 		f.type = LOG_FRAME_COMPARE;
 		f.n = DIGEST_BUCKETS;

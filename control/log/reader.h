@@ -14,6 +14,8 @@
 enum {
 	READER_LISTS = 32, /* buckets asked for at once when repairing */
 };
+/* How often the site is asked for a word. */
+#define READER_ASK_NS UINT64_C(200000000)
 /* A stream without a frame for so long is dead: progress comes every second. */
 #define READER_SILENCE_NS UINT64_C(10000000000)
 
@@ -21,9 +23,10 @@ struct reader {
 	struct replica replica;
 	struct backoff backoff;
 	bool open, due_resume, comparing;
-	uint64_t retry_ns;   /* not before this time */
-	uint64_t heard_ns;   /* last frame */
-	uint64_t current_ns; /* last time the replica was known to be complete */
+	uint64_t retry_ns; /* not before this time */
+	uint64_t heard_ns; /* last frame */
+	uint64_t opened_ns, asked_ns;
+	uint64_t current_ns; /* the replica is known to be complete as of this time */
 	uint64_t compared_ns, compare_every_ns;
 	uint32_t compare_at;
 	uint32_t *differ;

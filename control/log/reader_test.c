@@ -383,12 +383,14 @@ static void hole_and_duplicate_are_told_apart(void **state)
 	reader_fini(&w.reader);
 }
 
-/* Of a reader at event 0 of an empty log. */
-static int give(struct world *w, enum log_frame_type type, uint64_t seq, uint32_t n,
-	uint64_t now_ns)
+#define AT(n) ((uint64_t)(n) << 20) /* as exact as a frame tells it */
+
+/* Of a reader at event 0 of an empty log; the site has heard what was asked at AT(asked). */
+static int give(struct world *w, enum log_frame_type type, uint64_t seq, uint32_t n, uint32_t asked,
+	uint32_t now)
 {
 	static uint8_t buf[LOG_FRAME_HEADER_BYTES + FEED_EVENTS * LOG_RECORD_BYTES];
-	struct log_frame f = { .type = type, .epoch = 1, .seq = seq, .n = n };
+	struct log_frame f = { .type = type, .epoch = 1, .seq = seq, .n = n, .asked = asked };
 
 	if (type == LOG_FRAME_BUCKETS)
 		f.bucket = DIGEST_BUCKETS - 1;
@@ -398,7 +400,7 @@ static int give(struct world *w, enum log_frame_type type, uint64_t seq, uint32_
 
 		log_record_encode(buf + LOG_FRAME_HEADER_BYTES + i * LOG_RECORD_BYTES, &r);
 	}
-	return reader_input(&w->reader, buf, log_frame_bytes(type, n), now_ns);
+	return reader_input(&w->reader, buf, log_frame_bytes(type, n), AT(now));
 }
 
 static void a_stream_that_goes_on_is_not_yet_complete(void **state)
@@ -408,22 +410,104 @@ static void a_stream_that_goes_on_is_not_yet_complete(void **state)
 	(void)state;
 	memset(&w, 0, sizeof(w));
 	assert_int_equal(reader_init(&w.reader, &sink, &w, UINT64_MAX / 2, 1), 0);
-	reader_open(&w.reader, 1);
-	assert_int_equal(give(&w, LOG_FRAME_SNAPSHOT, 0, 0, 10), 0);
-	assert_int_equal(give(&w, LOG_FRAME_BUCKETS, 0, 0, 20), 0);
-	assert_int_equal(give(&w, LOG_FRAME_END, 0, 0, 30), 0);
-	assert_int_equal(w.reader.current_ns, 30);
-	reader_close(&w.reader, 40);
-	reader_open(&w.reader, 50);
-	assert_int_equal(give(&w, LOG_FRAME_RESUMED, 1, 0, 60), 0);
+	reader_open(&w.reader, AT(1));
+	assert_int_equal(give(&w, LOG_FRAME_SNAPSHOT, 0, 0, 1, 10), 0);
+	assert_int_equal(give(&w, LOG_FRAME_BUCKETS, 0, 0, 2, 20), 0);
+	assert_int_equal(give(&w, LOG_FRAME_END, 0, 0, 3, 30), 0);
+	assert_int_equal(w.reader.current_ns, AT(3));
+	reader_close(&w.reader, AT(40));
+	reader_open(&w.reader, AT(50));
+	assert_int_equal(give(&w, LOG_FRAME_RESUMED, 1, 0, 50, 60), 0);
 	assert_int_equal(w.reader.replica.state, REPLICA_LIVE);
-	assert_int_equal(w.reader.current_ns, 30);
+	assert_int_equal(w.reader.current_ns, AT(3));
 	/* a full frame: more may be behind it */
-	assert_int_equal(give(&w, LOG_FRAME_EVENTS, 1, FEED_EVENTS, 70), 0);
-	assert_int_equal(w.reader.current_ns, 30);
-	assert_int_equal(give(&w, LOG_FRAME_EVENTS, 1 + FEED_EVENTS, 1, 80), 0);
-	assert_int_equal(w.reader.current_ns, 80);
+	assert_int_equal(give(&w, LOG_FRAME_EVENTS, 1, FEED_EVENTS, 51, 70), 0);
+	assert_int_equal(w.reader.current_ns, AT(3));
+	assert_int_equal(give(&w, LOG_FRAME_EVENTS, 1 + FEED_EVENTS, 1, 52, 80), 0);
+	assert_int_equal(w.reader.current_ns, AT(52));
+	/* nothing was asked, then, on another connection, in the future */
+	for (uint32_t asked = 0; asked < 100; asked += asked == 0 ? 48 : 52)
+		assert_int_equal(give(&w, LOG_FRAME_EVENTS, 2 + FEED_EVENTS, 0, asked, 90), 0);
+	assert_int_equal(w.reader.current_ns, AT(52));
 	reader_fini(&w.reader);
+}
+
+/* The reader's questions go to the site at once; whether there were any. */
+static bool ask(struct world *w, uint64_t now_ns)
+{
+	uint8_t buf[LOG_FRAME_HEADER_BYTES];
+	bool any = false;
+
+	while (reader_pull(&w->reader, now_ns, buf)) {
+		assert_int_equal(feed_input(&w->feed, buf, sizeof(buf)), 0);
+		any = true;
+	}
+	return any;
+}
+
+/* What the site sends now arrives at arrival_ns. Returns how many frames. */
+static int answer(struct world *w, uint64_t now_ns, uint64_t arrival_ns)
+{
+	const uint8_t *frame;
+	size_t len;
+	int n = 0;
+
+	for (; feed_pull(&w->feed, now_ns, &frame, &len) == 1; n++)
+		assert_int_equal(reader_input(&w->reader, frame, len, arrival_ns), 0);
+	return n;
+}
+
+static void what_the_line_held_back_is_not_taken_for_news(void **state)
+{
+	const uint64_t begin = UINT64_C(1) << 40, second = UINT64_C(1000) * MS;
+	static struct world w;
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.seed = 1;
+	site_start(&w);
+	assert_int_equal(reader_init(&w.reader, &sink, &w, UINT64_MAX / 2, 1), 0);
+	reader_open(&w.reader, begin);
+	assert_true(ask(&w, begin));
+	assert_true(answer(&w, begin, begin + second) > 0);
+	assert_int_equal(w.reader.replica.state, REPLICA_LIVE);
+	/* it left when the question came, and that was at once */
+	assert_true(w.reader.current_ns <= begin && w.reader.current_ns + 2 * MS > begin);
+	assert_true(ask(&w, begin + second));
+	w.now = begin + second;
+	toggle(&w, 1);
+	assert_true(answer(&w, begin + second, begin + 9 * second) > 0);
+	assert_true(w.reader.current_ns <= begin + second &&
+		w.reader.current_ns + 2 * MS > begin + second);
+	assert_true(w.live[1]);
+	reader_close(&w.reader, begin + 9 * second);
+	reader_fini(&w.reader);
+	site_stop(&w);
+}
+
+static void who_asks_is_answered_at_once(void **state)
+{
+	const uint64_t begin = UINT64_C(1) << 40;
+	static struct world w;
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	w.seed = 1;
+	site_start(&w);
+	assert_int_equal(reader_init(&w.reader, &sink, &w, UINT64_MAX / 2, 1), 0);
+	reader_open(&w.reader, begin);
+	assert_true(ask(&w, begin));
+	assert_true(answer(&w, begin, begin) > 0);
+	assert_false(ask(&w, begin + READER_ASK_NS - 1));
+	/* the site's own progress left a moment ago */
+	assert_int_equal(answer(&w, begin + READER_ASK_NS, begin + READER_ASK_NS), 1);
+	assert_true(ask(&w, begin + READER_ASK_NS));
+	assert_int_equal(answer(&w, begin + READER_ASK_NS, begin + READER_ASK_NS), 1);
+	assert_int_equal(answer(&w, begin + READER_ASK_NS, begin + READER_ASK_NS), 0);
+	assert_int_equal(w.reader.current_ns >> 20, (begin + READER_ASK_NS) >> 20);
+	reader_close(&w.reader, begin + READER_ASK_NS);
+	reader_fini(&w.reader);
+	site_stop(&w);
 }
 
 static void an_event_of_a_bucket_to_come_is_left_to_it(void **state)
@@ -541,6 +625,8 @@ int main(void)
 		cmocka_unit_test(failed_snapshot_changes_nothing),
 		cmocka_unit_test(hole_and_duplicate_are_told_apart),
 		cmocka_unit_test(a_stream_that_goes_on_is_not_yet_complete),
+		cmocka_unit_test(what_the_line_held_back_is_not_taken_for_news),
+		cmocka_unit_test(who_asks_is_answered_at_once),
 		cmocka_unit_test(an_event_of_a_bucket_to_come_is_left_to_it),
 		cmocka_unit_test(events_that_wait_leave_before_the_next_bucket),
 		cmocka_unit_test(a_stream_heard_of_since_the_clock_was_read_is_not_silent),

@@ -501,9 +501,9 @@ static int check_register(struct client *c, const Strait__SiteRegister *msg, int
 	const struct replication_slot *s;
 
 	*slot = -1;
-	if (c->site_master || msg->version != MASTER_VERSION) {
-		snprintf(why, len, "registered already, or control protocol version %u, not %d",
-			msg->version, MASTER_VERSION);
+	if (c->site_master || msg->version != LOG_FRAME_VERSION) {
+		snprintf(why, len, "registered already, or version %u of a log's stream, not %d",
+			msg->version, LOG_FRAME_VERSION);
 		return -EPROTO;
 	}
 	if (strcmp(msg->site, rpc_peer(c->conn)->site) != 0) {

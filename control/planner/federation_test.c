@@ -535,7 +535,9 @@ static void history_is_planned_by_a_backfill_alone(void **state)
 	assert_int_equal(input(w, A, &f, r, 2), -EPROTO);
 	assert_int_equal(federation_backfill(w->f, A), 0);
 	assert_int_equal(federation_backfill(w->f, A), -EALREADY);
-	assert_true(federation_pull(w->f, A, w->now_ns, head));
+	do
+		assert_true(federation_pull(w->f, A, w->now_ns, head));
+	while (head[0] == LOG_FRAME_ASK);
 	assert_int_equal(head[0], LOG_FRAME_WALK);
 	assert_int_equal(input(w, A, &f, r, 2), 0);
 	assert_int_equal(wanted(w), 1); /* not what we brought there */

@@ -18,7 +18,6 @@
 #include <sys/queue.h>
 
 enum {
-	VERSION = 1,
 	TICK_MS = 10,
 	REPORT_MS = 1000,
 	ASKED_TICKS = 10,
@@ -101,7 +100,7 @@ static void send_register(struct uplink *u)
 		tenants[i].id.len = sizeof(cfg->tenants[i].id);
 		list[i] = &tenants[i];
 	}
-	msg.version = VERSION;
+	msg.version = LOG_FRAME_VERSION;
 	msg.site = cfg->site;
 	msg.boot_id.data = u->boot_id;
 	msg.boot_id.len = sizeof(u->boot_id);

@@ -398,18 +398,12 @@ static void check_view(struct world *w, int i)
 
 	if (r->replica.state != REPLICA_LIVE || !s->open)
 		return;
-	/* what was called complete arrives late after a stall, and what follows it a delay later */
-	if (s->stalled_until_ns != 0 &&
-		w->now_ns < s->stalled_until_ns + 3 * s->delay_ns + 3 * STEP_MS * MS)
-		return;
 	for (int n = 0; n < OBJECTS; n++) {
 		uint64_t v = index_value(planner_index(w->f->planner), digest[n]);
 
-		/* what was called complete is a delay old, and bulk was before it for another */
 		CHECK(w,
 			(v & INDEX_PRESENT(i)) == 0 || s->gone_ns[n] == 0 ||
-				s->gone_ns[n] + s->delay_ns * 5 / 2 + 3 * STEP_MS * MS >=
-					r->current_ns,
+				s->gone_ns[n] >= r->current_ns,
 			"site %s: object %d is gone for %llu ms and still YES", names[i], n,
 			(unsigned long long)((w->now_ns - s->gone_ns[n]) / MS));
 	}

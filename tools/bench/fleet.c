@@ -181,7 +181,7 @@ static int on_open(struct rpc_conn *c, void *ctx)
 	tenant.name = (char *)"default";
 	tenant.id.data = id;
 	tenant.id.len = sizeof(id);
-	msg.version = 1;
+	msg.version = LOG_FRAME_VERSION;
 	msg.site = s->name;
 	msg.boot_id.data = boot;
 	msg.boot_id.len = sizeof(boot);
