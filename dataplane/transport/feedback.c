@@ -40,10 +40,13 @@ static uint64_t line_bytes(const struct session *s)
 	return s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s);
 }
 
-/* Redundancy is for what the path loses. A queue that overflows is met with less, not with more. */
+/*
+ * Redundancy is for what the path loses: a queue that overflows is met with less, not with more.
+ * What only seemed to be lost is taken back at any time.
+ */
 static void loss_count(struct sender *x, double lost, double total, uint64_t now_ns)
 {
-	if (rate_loses_itself(&x->rate, now_ns))
+	if (lost >= 0 && rate_loses_itself(&x->rate, now_ns))
 		return;
 	x->window_lost += lost;
 	x->window_total += total;

@@ -25,10 +25,10 @@
  *
  * A queue too shallow to be seen loses instead. High loss is therefore put to the test: a little
  * less is sent for a round trip and a half. If as much arrives as before, the loss was our own and
- * the rate stays there for a while; if less arrives, it was the path's and the rate comes back. What
- * is the path's is a share: a higher rate that loses a larger one is tested anew. The
- * test comes soon at a rate that never went through without loss, late at one that did. A burst
- * counts little: it loses many packets in few places.
+ * the rate stays there for a while; if less arrives, it was the path's and the rate comes back.
+ * What is the path's is a share: a higher rate that loses a larger one is tested anew. The test
+ * comes soon at a rate that never went through without loss, late at one that did. A burst counts
+ * little: it loses many packets in few places.
  *
  * A rate at which no queue was seen is proven. A queue that appears while no more was sent is
  * somebody else's. Bulk then gives up all but a thirtieth of its rate until the queue is gone,
