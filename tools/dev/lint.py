@@ -227,6 +227,16 @@ def rule_scripts(tree):
                 yield f"{f}:{e.lineno}: {e.msg}"
 
 
+def rule_patches(tree):
+    """patches that disable a guard apply to the tree as it is"""
+    for f in tree.files:
+        if f.endswith(".patch") and "/mutants/" in f:
+            p = subprocess.run(["git", "apply", "--check", "--unsafe-paths", f], cwd=tree.root,
+                               capture_output=True, text=True, check=False)
+            if p.returncode:
+                yield f"{f}: {p.stderr.strip().splitlines()[0]}"
+
+
 def rule_packet_path(tree):
     """objects that run per packet allocate, print, lock and call the kernel never"""
     for obj in tree.packet_path:

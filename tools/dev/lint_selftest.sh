@@ -103,6 +103,10 @@ chmod -x "$work/tree/run.sh"; fails scripts
 printf '#!/bin/bash\n# %s\nif\n' "$spdx" >"$work/tree/run.sh"; fails scripts
 printf '#!/usr/bin/env python3\n# %s\nif\n' "$spdx" >"$work/tree/run.sh"; fails scripts
 
+mkdir -p "$work/tree/tests/mutants"
+printf -- '--- a/run.sh\n+++ b/run.sh\n@@ -3 +3 @@\n-false\n+true\n' >"$work/tree/tests/mutants/bad.patch"
+fails patches
+
 # One call each, through a compiled object; with and without fortification.
 for call in 'malloc(1)' 'free(0)' 'printf("%d", 1)' 'pthread_mutex_lock(0)' 'write(1, "", 1)'; do
 	cat >"$work/bad.c" <<-END
