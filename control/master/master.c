@@ -61,6 +61,8 @@ static void commit(struct master *m)
 	const struct order *o;
 
 	m->commit_wanted = false;
+	for (o = orderbook_dirty(m->book); o != NULL; o = TAILQ_NEXT(o, dirty_entry))
+		replication_order_changed(m, o);
 	if (!m->stopping)
 		orderbook_plan(m->book, &sites, clock_unix_ms());
 	if (commit_orders(m) != 0) {

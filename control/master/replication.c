@@ -133,6 +133,14 @@ static uint8_t end_of(unsigned int status)
 	}
 }
 
+void replication_order_changed(struct master *m, const struct order *o)
+{
+	for (const struct order_object *x = o->dirty_objects; x != NULL; x = x->next_dirty)
+		if (x->state == OBJECT_FINAL && end_of(x->status) == FEDERATION_FAILED)
+			federation_failed(m->replication->f, o->id, (uint32_t)(x - o->objects),
+				now_s());
+}
+
 void replication_order_final(struct master *m, const struct order *o)
 {
 	uint64_t lengths[FEDERATION_BATCH];

@@ -53,6 +53,8 @@ void replication_destroy(struct master *m);
 /** Sites or policies have changed. */
 void replication_configure(struct master *m);
 void replication_tick(struct master *m);
+/** The order has changed: what failed in it for good counts at once, durable or not. */
+void replication_order_changed(struct master *m, const struct order *o);
 /** The order has ended and is durable. */
 void replication_order_final(struct master *m, const struct order *o);
 

@@ -21,6 +21,7 @@ struct federation_batch {
 	uint8_t *names;
 	bool unfit[FEDERATION_BATCH]; /* its size came with its key, and does not suit the policy */
 	uint16_t members[FEDERATION_BATCH]; /* the order's object i is objects[members[i]] */
+	bool failed[FEDERATION_BATCH];      /* the order's object i, and that was counted */
 	uint32_t ordered;
 };
 
@@ -148,7 +149,16 @@ void federation_batches_closed(struct federation *f, uint16_t slot)
 	}
 }
 
-/* Both have answered: order what is there and wanted, forget the rest. */
+/* It failed too often, be it stored anew since; who asks for it has its failures forgotten. */
+static bool is_quarantined(const struct federation *f, const struct wanted_object *o, uint16_t to)
+{
+	return memory_get(f->failures[to], o->digest, f->now_s) >= FEDERATION_POISON;
+}
+
+/*
+ * Both have answered: order what is there and wanted, forget the rest, and what failed once too
+ * often since they were asked.
+ */
 static void batch_submit(struct federation *f, struct federation_batch **p)
 {
 	struct federation_key keys[FEDERATION_BATCH];
@@ -160,7 +170,8 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct wanted_object *x = &b->objects[i];
 
-		if (b->verdicts[i] == FEDERATION_BRING && b->keys[i].key_len > 0 && !b->unfit[i]) {
+		if (b->verdicts[i] == FEDERATION_BRING && b->keys[i].key_len > 0 && !b->unfit[i] &&
+			!is_quarantined(f, x, b->to)) {
 			keys[o.count] = b->keys[i];
 			b->members[o.count++] = (uint16_t)i;
 			o.bytes += x->size;
@@ -174,7 +185,7 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 		} else if (b->verdicts[i] == FEDERATION_EVICTED) {
 			(void)memory_mark(planner_evicted(f->planner, b->to), x->digest, f->now_s);
 			s->flow.declined++;
-		} else if (!b->unfit[i]) {
+		} else if (b->keys[i].key_len == 0) {
 			s->flow.gone++;
 		}
 	}
@@ -288,19 +299,30 @@ int federation_offered(struct federation *f, uint16_t slot, uint64_t batch, cons
 	return 0;
 }
 
-/* It failed too often, be it stored anew since; who asks for it has its failures forgotten. */
-static bool is_quarantined(const struct federation *f, const struct wanted_object *o, uint16_t to)
+static void failure_count(struct federation *f, struct federation_batch *b, uint32_t i)
 {
-	return memory_get(f->failures[to], o->digest, f->now_s) >= FEDERATION_POISON;
+	if (b->failed[i])
+		return;
+	b->failed[i] = true;
+	(void)memory_mark(f->failures[b->to], b->objects[b->members[i]].digest, f->now_s);
 }
 
-static void object_failed(struct federation *f, const struct federation_batch *b,
-	const struct wanted_object *x)
+void federation_failed(struct federation *f, uint64_t order, uint32_t i, uint64_t now_s)
 {
+	struct federation_batch *b = *find(f, 0, order);
+
+	f->now_s = now_s;
+	if (order != 0 && b != NULL && i < b->ordered)
+		failure_count(f, b, i);
+}
+
+static void object_failed(struct federation *f, struct federation_batch *b, uint32_t i)
+{
+	const struct wanted_object *x = &b->objects[b->members[i]];
 	struct federation_site *s = &f->site[b->to];
 
 	s->flow.failed++;
-	(void)memory_mark(f->failures[b->to], x->digest, f->now_s);
+	failure_count(f, b, i);
 	if (is_quarantined(f, x, b->to))
 		s->flow.quarantined++;
 	else
@@ -338,7 +360,7 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 			trouble = true;
 			break;
 		default:
-			object_failed(f, b, x);
+			object_failed(f, b, i);
 			trouble = true;
 			break;
 		}

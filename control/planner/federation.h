@@ -164,6 +164,11 @@ int federation_expanded(struct federation *f, uint16_t slot, uint64_t batch,
 	const struct federation_key *keys, size_t n, uint64_t now_ns, uint64_t now_s);
 int federation_offered(struct federation *f, uint16_t slot, uint64_t batch, const uint8_t *verdicts,
 	size_t n, uint64_t now_ns, uint64_t now_s);
+/**
+ * Object i of an order that goes on has failed, as federation_ended() will say, too. Else what is
+ * stored anew meanwhile would be tried once more for each order that is held up by others' objects.
+ */
+void federation_failed(struct federation *f, uint64_t order, uint32_t i, uint64_t now_s);
 /** The order ended; ends[i] is a federation_end of its object i. An unknown order is ignored. */
 void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 	const uint64_t *lengths, size_t n, uint64_t now_ns, uint64_t now_s);

@@ -352,6 +352,60 @@ static void what_fails_again_and_again_is_quarantined_until_asked_for(void **sta
 	assert_true(w->asked);
 }
 
+/* Fails that often, and is ordered once more, while others come and keep the window open. */
+static void failing(struct world *w, unsigned int times)
+{
+	happens(w, A, 1, LOG_STORED);
+	for (unsigned int i = 0; i <= times; i++) {
+		tick(w, 200);
+		expanded(w, true);
+		offered(w, FEDERATION_BRING);
+		assert_int_equal(w->orders, i + 1);
+		if (i < times)
+			ended(w, FEDERATION_FAILED);
+	}
+	w->f->site[B].window = FEDERATION_WINDOW;
+}
+
+static void what_failed_once_too_often_since_both_were_asked_is_not_ordered(void **state)
+{
+	struct world *w = *state;
+
+	failing(w, FEDERATION_POISON - 1);
+	happens(w, A, 1, LOG_REMOVED);
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 200);
+	assert_int_equal(w->expands, FEDERATION_POISON + 1);
+	ended(w, FEDERATION_FAILED);
+	expanded(w, true);
+	offered(w, FEDERATION_BRING);
+	assert_int_equal(w->orders, FEDERATION_POISON);
+	assert_int_equal(w->f->site[B].batches, 0);
+	assert_int_equal(w->f->site[B].flow.flying, 0);
+	assert_int_equal(w->f->site[B].flow.gone, 0);
+}
+
+static void what_fails_in_an_order_that_goes_on_counts_at_once(void **state)
+{
+	struct world *w = *state;
+
+	failing(w, FEDERATION_POISON - 1);
+	federation_failed(w->f, w->orders + 1, 0, NOW_S); /* not ours */
+	federation_failed(w->f, w->orders, 1, NOW_S);     /* no such object */
+	for (int i = 0; i < 2; i++)                       /* and once */
+		federation_failed(w->f, w->orders, 0, NOW_S);
+	assert_int_equal(memory_get(w->f->failures[B], digest(1), NOW_S), FEDERATION_POISON);
+	happens(w, A, 1, LOG_REMOVED);
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 200);
+	assert_int_equal(w->expands, FEDERATION_POISON);
+	ended(w, FEDERATION_FAILED);
+	assert_int_equal(memory_get(w->f->failures[B], digest(1), NOW_S), FEDERATION_POISON);
+	assert_int_equal(w->f->site[B].flow.failed, FEDERATION_POISON);
+	tick(w, 200);
+	assert_int_equal(w->expands, FEDERATION_POISON);
+}
+
 static void an_answer_that_does_not_come_gives_the_batch_up(void **state)
 {
 	struct world *w = *state;
@@ -674,6 +728,8 @@ int main(void)
 		TEST(what_is_gone_there_or_declined_is_not_ordered),
 		TEST(a_full_site_is_left_alone_for_a_while),
 		TEST(what_fails_again_and_again_is_quarantined_until_asked_for),
+		TEST(what_failed_once_too_often_since_both_were_asked_is_not_ordered),
+		TEST(what_fails_in_an_order_that_goes_on_counts_at_once),
 		TEST(an_answer_that_does_not_come_gives_the_batch_up),
 		TEST(a_lost_site_master_puts_the_batch_back),
 		TEST(without_an_edge_nothing_is_asked),

@@ -54,10 +54,27 @@ static int number_of(const uint8_t *key, size_t len)
 	return atoi(text + 1);
 }
 
+static int key_number(const struct order_object *o)
+{
+	return number_of(o->name + o->tenant_len, o->key_len);
+}
+
+/* Some order is to bring it, be it on its way or not yet. */
+static bool is_ordered(struct world *w, uint16_t to, int n)
+{
+	const struct order *o;
+
+	for (o = orderbook_first(w->book); o != NULL; o = TAILQ_NEXT(o, live))
+		for (uint32_t i = 0; i < o->count && strcmp(o->to_site, names[to]) == 0; i++)
+			if (o->objects[i].state != OBJECT_FINAL && key_number(&o->objects[i]) == n)
+				return true;
+	return false;
+}
+
 static void check_ordered(struct world *w, uint16_t to, int n)
 {
-	/* stored anew while it is under way, it gets an order that waits for how that ends */
-	if (n != POISON || to != SITES - 1 || w->on_its_way[to][n] > 0)
+	/* stored anew while it is ordered, it gets an order that waits for how that ends */
+	if (n != POISON || to != SITES - 1 || is_ordered(w, to, n))
 		return;
 	w->poisoned++;
 	CHECK(w, w->poisoned <= FEDERATION_POISON, "what never arrives was ordered %llu times",
@@ -143,11 +160,6 @@ static void master_stop(struct world *w)
 
 /* ---- orders: the book is durable and goes on through crashes of the master ---- */
 
-static int key_number(const struct order_object *o)
-{
-	return number_of(o->name + o->tenant_len, o->key_len);
-}
-
 static uint16_t site_number(const char *name)
 {
 	return (uint16_t)(name[0] - 'a');
@@ -228,6 +240,11 @@ static void orders_run(struct world *w)
 	if (!w->master_up)
 		return;
 	orderbook_tick(w->book, w->now_ns / MS);
+	for (o = orderbook_dirty(w->book); o != NULL; o = TAILQ_NEXT(o, dirty_entry))
+		for (const struct order_object *x = o->dirty_objects; x != NULL; x = x->next_dirty)
+			if (x->state == OBJECT_FINAL && end_of(x->status) == FEDERATION_FAILED)
+				federation_failed(w->f, o->id, (uint32_t)(x - o->objects),
+					unix_s(w));
 	/* what cannot be written is told to nobody, and nothing more is planned */
 	if (is_full(w))
 		return;
