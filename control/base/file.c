@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -13,6 +14,10 @@
 #include <unistd.h>
 
 enum { TEMPORARIES_MAX = 100 };
+
+/* Nobody would call a copy of his so: what has such a name is removed. */
+#define TEMPORARY_PREFIX ".new-"
+#define TEMPORARY_RANDOM "XXXXXX"
 
 int file_read(const char *path, size_t max, char **out, size_t *len)
 {
@@ -95,7 +100,8 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 	char tmp[PATH_MAX];
 	int fd, rc;
 
-	if ((size_t)snprintf(tmp, sizeof(tmp), "%s.XXXXXX", path) >= sizeof(tmp))
+	if ((size_t)snprintf(tmp, sizeof(tmp), "%s" TEMPORARY_PREFIX TEMPORARY_RANDOM, path) >=
+		sizeof(tmp))
 		return -ENAMETOOLONG;
 	fd = mkostemp(tmp, O_CLOEXEC);
 	if (fd < 0)
@@ -110,6 +116,32 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 		return rc;
 	}
 	return sync_directory_of(path);
+}
+
+void file_remove_leftovers(const char *path)
+{
+	const size_t prefix = strlen(TEMPORARY_PREFIX), random = strlen(TEMPORARY_RANDOM);
+	char dir_of[PATH_MAX], base_of[PATH_MAX];
+	const struct dirent *e;
+	const char *base;
+	size_t len;
+	DIR *d;
+
+	if (strlen(path) >= sizeof(dir_of))
+		return;
+	strcpy(dir_of, path);
+	strcpy(base_of, path);
+	base = basename(base_of);
+	len = strlen(base);
+	d = opendir(dirname(dir_of));
+	if (d == NULL)
+		return;
+	while ((e = readdir(d)) != NULL)
+		if (strlen(e->d_name) == len + prefix + random &&
+			memcmp(e->d_name, base, len) == 0 &&
+			memcmp(e->d_name + len, TEMPORARY_PREFIX, prefix) == 0)
+			(void)unlinkat(dirfd(d), e->d_name, 0);
+	closedir(d);
 }
 
 /* Into what is there, whatever it is: a device or a pipe cannot be replaced, and must not be. */

@@ -19,6 +19,11 @@ int file_read(const char *path, size_t max, char **out, size_t *len);
  * removed.
  */
 int file_write_atomic(const char *path, const void *data, size_t len, mode_t mode);
+/**
+ * Remove temporaries that file_write_atomic() left beside path because it was killed. For who
+ * writes path alone, when it starts. What cannot be removed stays, it is only in the way.
+ */
+void file_remove_leftovers(const char *path);
 
 /**
  * Write to a path that a user named, as he means it: symbolic links are followed, a device, pipe

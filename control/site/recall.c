@@ -54,8 +54,10 @@ struct recall *recall_create(const char *path, uint32_t evicted_s, uint32_t brou
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (path != NULL)
+	if (path != NULL) {
+		file_remove_leftovers(path);
 		rc = load(r);
+	}
 	if (rc < 0 && rc != -ENOENT)
 		log_warn("site", "what was evicted before is not known path=%s error=%s", path,
 			rc == -EILSEQ || rc == -EFBIG ? "damaged, or no such file" : strerror(-rc));

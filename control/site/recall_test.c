@@ -9,10 +9,15 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { EVICTED_S = 100, BROUGHT_S = 1000, NOW = 1700000000 };
@@ -135,6 +140,60 @@ static void what_cannot_be_saved_is_said_until_it_can(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* The process is killed in the middle of each write: nothing of them stays for good. */
+static void what_a_killed_write_left_is_removed_at_the_next_start(void **state)
+{
+	char dir[sizeof(path) + 8], file[sizeof(path) + 16], other[sizeof(file) + 16];
+	const struct dirent *e;
+	struct rlimit least;
+	struct recall *r;
+	DIR *d;
+	int fd, n = 0;
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s.d", path);
+	snprintf(file, sizeof(file), "%s/recall", dir);
+	snprintf(other, sizeof(other), "%s.backup", file); /* as long as a temporary's of old */
+	assert_int_equal(mkdir(dir, 0700), 0);
+	for (int i = 0; i < 3; i++) {
+		pid_t pid = fork();
+		int status;
+
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			/* SIGXFSZ ends it where the file has this size */
+			least = (struct rlimit){ 4096, 4096 };
+			(void)setrlimit(RLIMIT_FSIZE, &least);
+			(void)signal(SIGXFSZ, SIG_DFL);
+			least = (struct rlimit){ 0, 0 };
+			(void)setrlimit(RLIMIT_CORE, &least);
+			r = recall_create(file, EVICTED_S, BROUGHT_S);
+			if (r == NULL)
+				_exit(1);
+			recall_evicted(r, digest(1), NOW);
+			recall_save(r, RECALL_SAVE_NS);
+			_exit(0);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+	}
+	fd = open(other, O_CREAT | O_WRONLY, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	d = opendir(dir);
+	assert_non_null(d);
+	while ((e = readdir(d)) != NULL)
+		n += e->d_name[0] != '.';
+	assert_int_equal(n, 2); /* the last one's and somebody's copy */
+	r = recall_create(file, EVICTED_S, BROUGHT_S);
+	assert_non_null(r);
+	assert_int_equal(access(other, F_OK), 0);
+	assert_int_equal(unlink(other), 0);
+	assert_int_equal(rmdir(dir), 0); /* there is nothing else */
+	recall_destroy(r);
+	closedir(d);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -144,6 +203,7 @@ int main(void)
 		TEST(a_file_that_is_no_such_file_is_begun_anew),
 		TEST(it_is_saved_at_intervals),
 		TEST(what_cannot_be_saved_is_said_until_it_can),
+		TEST(what_a_killed_write_left_is_removed_at_the_next_start),
 	};
 
 	return cmocka_run_group_tests_name("recall", tests, NULL, NULL);

@@ -23,6 +23,7 @@ int term_init(struct term *t, const char *state_dir, char *err, size_t err_len)
 		snprintf(err, err_len, "state_dir: path too long");
 		return -ENAMETOOLONG;
 	}
+	file_remove_leftovers(t->path);
 	ret = file_read(t->path, TERM_FILE_MAX, &text, &len);
 	if (ret == -ENOENT)
 		return 0;
