@@ -56,19 +56,26 @@ void federation_batches_free(struct federation *f)
 		batch_free(f, &f->batches);
 }
 
-/* Back into the queue, if it is still missing there and somebody has it. */
-static void again(struct federation *f, const struct wanted_object *o, uint16_t to, uint8_t class)
+/*
+ * Back into the queue, if it is still missing there and somebody has it, be it another site than it
+ * was to come from. Whether it is wanted now.
+ */
+static bool again(struct federation *f, const struct wanted_object *o, uint16_t to, uint8_t class)
 {
 	uint64_t value = index_value(planner_index(f->planner), o->digest);
+	uint16_t from = planner_source(f->planner, to, o);
+	struct wanted *w = planner_wanted(f->planner, to);
 	struct log_record r = { .digest = o->digest,
 		.size = o->size,
 		.position = o->position,
 		.tenant = o->tenant,
 		.op = LOG_STORED };
 
-	if ((value & INDEX_PRESENT(to)) != 0 || (value & INDEX_PRESENT(o->from)) == 0)
-		return;
-	(void)wanted_add(planner_wanted(f->planner, to), &r, o->from, class, true, o->since_ns);
+	if ((value & INDEX_PRESENT(to)) != 0 || from == INDEX_SITES ||
+		wanted_add(w, &r, from, class, true, o->since_ns) < 0)
+		return false;
+	wanted_without(w, o->digest, o->without);
+	return true;
 }
 
 /* Trouble with a destination: wait, longer each time, and begin again with little. */
@@ -94,7 +101,10 @@ static void wait_for(struct federation *f, uint16_t to)
 		s->pause_until_ns = f->now_ns + FEDERATION_AWAY_NS;
 }
 
-/* Sources of which nothing could come now: what is from there waits, the rest goes on. */
+/*
+ * Sources of which nothing could come now: what only they have waits, the rest goes on. What waited
+ * for one already is looked at when which are held has changed, though not each time a line flaps.
+ */
 static void hold_sources(struct federation *f, uint16_t to)
 {
 	struct wanted *w = planner_wanted(f->planner, to);
@@ -112,7 +122,14 @@ static void hold_sources(struct federation *f, uint16_t to)
 		if (ttl_ns > 0 && f->now_ns > ttl_ns)
 			s->flow.expired += wanted_drop(w, from, f->now_ns - ttl_ns);
 	}
-	wanted_hold_from(w, s->held_from);
+	planner_hold(f->planner, to, s->held_from);
+	if (s->held_from == 0)
+		s->rerouted_from = 0;
+	if (s->rerouted_from == s->held_from || f->now_ns < s->reroute_ns)
+		return;
+	planner_reroute(f->planner, to);
+	s->rerouted_from = s->held_from;
+	s->reroute_ns = f->now_ns + FEDERATION_REROUTE_NS;
 }
 
 /* Nothing came of it, because of its source alone or not. */
@@ -121,16 +138,16 @@ static void batch_abandon(struct federation *f, struct federation_batch **p, boo
 	struct federation_batch *b = *p;
 	struct federation_site *s = &f->site[b->to];
 
-	for (uint32_t i = 0; i < b->n; i++) {
-		unfly(s, &b->objects[i]);
-		again(f, &b->objects[i], b->to, b->class);
-	}
 	if (source) {
 		s->away_until_ns[b->from] = f->now_ns + FEDERATION_AWAY_NS;
 		hold_sources(f, b->to);
 	} else {
 		s->window = 1;
 		wait_for(f, b->to);
+	}
+	for (uint32_t i = 0; i < b->n; i++) {
+		unfly(s, &b->objects[i]);
+		(void)again(f, &b->objects[i], b->to, b->class);
 	}
 	batch_free(f, p);
 }
@@ -186,7 +203,8 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 			(void)memory_mark(planner_evicted(f->planner, b->to), x->digest, f->now_s);
 			s->flow.declined++;
 		} else if (b->keys[i].key_len == 0) {
-			s->flow.gone++;
+			x->without |= (uint16_t)(1u << b->from);
+			s->flow.gone += !again(f, x, b->to, b->class);
 		}
 	}
 	b->ordered = (uint32_t)o.count;
@@ -326,7 +344,7 @@ static void object_failed(struct federation *f, struct federation_batch *b, uint
 	if (is_quarantined(f, x, b->to))
 		s->flow.quarantined++;
 	else
-		again(f, x, b->to, b->class);
+		(void)again(f, x, b->to, b->class);
 }
 
 void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
@@ -356,7 +374,7 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 			break;
 		case FEDERATION_FULL:
 			s->flow.failed++;
-			again(f, x, b->to, b->class);
+			(void)again(f, x, b->to, b->class);
 			trouble = true;
 			break;
 		default:
@@ -388,7 +406,7 @@ static void batch_begin(struct federation *f, uint16_t to, struct wanted_object 
 
 	if (b == NULL) {
 		for (size_t i = 0; i < n; i++)
-			again(f, &o[i], to, o[i].class);
+			(void)again(f, &o[i], to, o[i].class);
 		return;
 	}
 	b->id = f->next_batch++;
@@ -454,7 +472,7 @@ static bool dispatch_to(struct federation *f, uint16_t to)
 			continue;
 		}
 		for (size_t i = 0; i < members; i++)
-			again(f, &group[i], to, first.class);
+			(void)again(f, &group[i], to, first.class);
 	}
 	return n > 0;
 }

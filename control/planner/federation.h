@@ -16,7 +16,7 @@
  *     -> when the order has ended: done, dropped, wanted again, or quarantined
  *
  * What only sites have of which nothing can come now (no site master, no edge) waits for them, and
- * nothing else does. A destination gets FEDERATION_WINDOW batches at once, after a start or trouble
+ * nothing else does: what others have, too, comes from those, also if the first says it is gone. A destination gets FEDERATION_WINDOW batches at once, after a start or trouble
  * only one, so that a site that comes back empty or full is approached slowly. Snapshots are loaded
  * by at most FEDERATION_LOADS readers at a time. An object that failed FEDERATION_POISON times, for
  * reasons that are its own or nobody's, is left alone (quarantine) until somebody asks for it.
@@ -37,6 +37,7 @@ enum {
 };
 #define FEDERATION_ANSWER_NS    UINT64_C(30000000000) /* then a batch is given up */
 #define FEDERATION_AWAY_NS      UINT64_C(500000000)   /* when an edge or site master is away */
+#define FEDERATION_REROUTE_NS   UINT64_C(5000000000)  /* between walks over what waits */
 #define FEDERATION_PAUSE_NS     UINT64_C(2000000000)  /* after failures; doubles .. */
 #define FEDERATION_PAUSE_MAX_NS UINT64_C(120000000000)
 
@@ -110,6 +111,8 @@ struct federation_site {
 	uint64_t pause_until_ns, pause_ns;
 	uint64_t away_until_ns[INDEX_SITES]; /* of sources that could not be asked */
 	uint32_t held_from;                  /* sources of which nothing can come */
+	uint32_t rerouted_from;              /* they were these when what waits was looked at */
+	uint64_t reroute_ns;                 /* not before */
 	uint64_t rate_bytes, rate_ns;
 	struct turnover turnover;
 	uint64_t eviction_age_ns; /* about how old objects get there; 0: old, or not known */

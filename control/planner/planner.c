@@ -11,6 +11,7 @@ struct planner {
 	struct planner_policy policy[INDEX_SITES][INDEX_SITES];
 	uint32_t to[INDEX_SITES];   /* bits of sites it may be shipped to */
 	uint32_t from[INDEX_SITES]; /* and from */
+	uint32_t held[INDEX_SITES]; /* and of those, from which nothing can come now */
 	uint64_t present[INDEX_SITES], loading[INDEX_SITES]; /* objects with such a bit */
 	uint32_t direct; /* bits of sites that load into what is present, as nothing was */
 	struct planner_stats stats;
@@ -90,17 +91,52 @@ int planner_policy_set(struct planner *p, uint16_t from, uint16_t to,
 	return 0;
 }
 
+static bool suits(const struct planner_policy *y, uint32_t size, uint16_t tenant)
+{
+	if (size != LOG_SIZE_UNKNOWN &&
+		(size < y->least_bytes || (y->most_bytes > 0 && size > y->most_bytes)))
+		return false;
+	return y->tenants == 0 || (tenant < 64 && (y->tenants >> tenant & 1) != 0);
+}
+
 static bool passes(const struct planner_policy *y, const struct log_record *r)
 {
-	if (r->size != LOG_SIZE_UNKNOWN &&
-		(r->size < y->least_bytes || (y->most_bytes > 0 && r->size > y->most_bytes)))
-		return false;
-	return y->tenants == 0 || (r->tenant < 64 && (y->tenants >> r->tenant & 1) != 0);
+	return suits(y, r->size, r->tenant);
+}
+
+/*
+ * Where to take it from: as before, unless nothing can come from there and another site, whose
+ * policy would have let it through at once, can serve. INDEX_SITES: nobody has it.
+ */
+static uint16_t source_of(const struct planner *p, uint16_t to, const struct wanted_object *o,
+	uint64_t value)
+{
+	uint32_t can = (uint32_t)value & p->from[to] & ~(uint32_t)o->without;
+	bool stays = (can >> o->from & 1) != 0;
+
+	if (stays && (p->held[to] >> o->from & 1) == 0)
+		return o->from;
+	for (uint32_t left = can & ~p->held[to]; left != 0; left &= left - 1) {
+		uint16_t from = (uint16_t)__builtin_ctz(left);
+		const struct planner_policy *y = &p->policy[from][to];
+
+		if (y->after == 0 && suits(y, o->size, o->tenant))
+			return from;
+	}
+	if (stays || can == 0)
+		return stays ? o->from : INDEX_SITES;
+	return (uint16_t)__builtin_ctz(can);
+}
+
+uint16_t planner_source(const struct planner *p, uint16_t to, const struct wanted_object *o)
+{
+	return source_of(p, to, o, index_value(p->index, o->digest));
 }
 
 static void want(struct planner *p, uint16_t from, uint16_t to, const struct log_record *r,
-	uint64_t now_ns, uint64_t now_s)
+	uint64_t value, uint64_t now_ns, uint64_t now_s)
 {
+	const struct wanted_object o = { .size = r->size, .tenant = r->tenant, .from = from };
 	const struct planner_policy *y = &p->policy[from][to];
 
 	if (!passes(y, r))
@@ -109,7 +145,8 @@ static void want(struct planner *p, uint16_t from, uint16_t to, const struct log
 		p->stats.suppressed++;
 	else if (y->after > 0 && memory_get(p->asked[to], r->digest, now_s) < y->after)
 		p->stats.unasked++;
-	else if (wanted_add(p->wanted[to], r, from, y->class, false, now_ns) < 0)
+	else if (wanted_add(p->wanted[to], r, source_of(p, to, &o, value), y->class, false,
+			 now_ns) < 0)
 		p->stats.refused++;
 }
 
@@ -123,7 +160,7 @@ static void offer(struct planner *p, uint16_t from, const struct log_record *r, 
 		uint16_t to = (uint16_t)__builtin_ctz(left);
 
 		if ((there >> to & 1) == 0)
-			want(p, from, to, r, now_ns, now_s);
+			want(p, from, to, r, value, now_ns, now_s);
 		else if (r->set != 0 && passes(&p->policy[from][to], r))
 			(void)wanted_have(p->wanted[to], r, now_ns);
 	}
@@ -136,6 +173,8 @@ static void withdraw(struct planner *p, uint16_t from, struct digest128 d, uint6
 		uint16_t to = (uint16_t)__builtin_ctz(left);
 		uint32_t others = (uint32_t)value & p->from[to];
 
+		if ((others & ~p->held[to]) != 0)
+			others &= ~p->held[to];
 		if (others == 0)
 			wanted_del(p->wanted[to], d, false);
 		else
@@ -259,15 +298,27 @@ static enum wanted_verdict judge(const struct wanted_object *o, uint16_t *from, 
 {
 	const struct sweep *s = ctx;
 	uint64_t value = index_value(s->p->index, o->digest);
-	uint32_t others = (uint32_t)value & s->p->from[s->to];
 
 	if ((value & INDEX_PRESENT(s->to)) != 0)
 		return WANTED_HERE;
-	if (others == 0)
-		return WANTED_GONE;
-	if ((others >> o->from & 1) == 0)
-		*from = (uint16_t)__builtin_ctz(others);
-	return WANTED_KEEP;
+	*from = source_of(s->p, s->to, o, value);
+	return *from < INDEX_SITES ? WANTED_KEEP : WANTED_GONE;
+}
+
+void planner_hold(struct planner *p, uint16_t to, uint32_t sources)
+{
+	p->held[to] = sources;
+	wanted_hold_from(p->wanted[to], sources);
+}
+
+void planner_reroute(struct planner *p, uint16_t to)
+{
+	struct sweep s = { p, to };
+	struct wanted_stats st;
+
+	wanted_stats_get(p->wanted[to], &st);
+	if (st.objects + st.waiting > 0)
+		wanted_sweep(p->wanted[to], 0, DIGEST_BUCKETS - 1, judge, &s);
 }
 
 void planner_swap(struct planner *p, uint16_t site, uint32_t first, uint32_t last)
@@ -301,15 +352,11 @@ void planner_bringing(struct planner *p, uint16_t site, struct digest128 d, uint
 	memory_forget(p->evicted[site], d);
 }
 
-bool planner_asked(struct planner *p, uint16_t site, const struct log_record *r, bool urgent,
-	uint64_t now_ns, uint64_t now_s)
+/* From one of these, where a policy allows it. */
+static bool asked_of(struct planner *p, uint32_t sources, uint16_t site, const struct log_record *r,
+	uint32_t asked, bool urgent, uint64_t now_ns)
 {
-	uint32_t asked = memory_mark(p->asked[site], r->digest, now_s);
-	uint32_t there = (uint32_t)(index_value(p->index, r->digest) & INDEX_PRESENT_MASK);
-
-	if ((there >> site & 1) != 0)
-		return false;
-	for (uint32_t left = there & p->from[site]; left != 0; left &= left - 1) {
+	for (uint32_t left = sources; left != 0; left &= left - 1) {
 		uint16_t from = (uint16_t)__builtin_ctz(left);
 		const struct planner_policy *y = &p->policy[from][site];
 
@@ -322,6 +369,19 @@ bool planner_asked(struct planner *p, uint16_t site, const struct log_record *r,
 		p->stats.refused++;
 	}
 	return false;
+}
+
+bool planner_asked(struct planner *p, uint16_t site, const struct log_record *r, bool urgent,
+	uint64_t now_ns, uint64_t now_s)
+{
+	uint32_t asked = memory_mark(p->asked[site], r->digest, now_s);
+	uint32_t there = (uint32_t)(index_value(p->index, r->digest) & INDEX_PRESENT_MASK);
+	uint32_t can = there & p->from[site];
+
+	if ((there >> site & 1) != 0)
+		return false;
+	return asked_of(p, can & ~p->held[site], site, r, asked, urgent, now_ns) ||
+		asked_of(p, can & p->held[site], site, r, asked, urgent, now_ns);
 }
 
 void planner_backfill(struct planner *p, uint16_t from, const struct log_record *r, uint64_t now_ns,

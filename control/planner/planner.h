@@ -80,6 +80,16 @@ int planner_load(struct planner *p, uint16_t site, const struct log_record *r);
 void planner_swap(struct planner *p, uint16_t site, uint32_t first, uint32_t last);
 void planner_drop(struct planner *p, uint16_t site);
 
+/**
+ * Sources (bits) of which nothing can come to a site now: what is wanted from there is not taken,
+ * and what becomes wanted is, from another site that has it, too, if there is one.
+ */
+void planner_hold(struct planner *p, uint16_t to, uint32_t sources);
+/** The same for what is wanted there already: a walk over all of it. */
+void planner_reroute(struct planner *p, uint16_t to);
+/** Where to take an object from that is wanted again; INDEX_SITES: nobody has it. */
+uint16_t planner_source(const struct planner *p, uint16_t to, const struct wanted_object *o);
+
 /** Whether a policy lets an object of this size through; counts those it does not. */
 bool planner_fits(struct planner *p, uint16_t from, uint16_t to, uint64_t bytes);
 /** We are about to bring it there. */

@@ -164,6 +164,58 @@ static void another_source_serves_when_one_lets_go(void **state)
 	planner_destroy(p);
 }
 
+static void take(struct planner *p, uint64_t n, uint16_t from)
+{
+	struct wanted_object out[1];
+
+	assert_int_equal(wanted_take(planner_wanted(p, 2), out, 1), 1);
+	assert_true(digest_equal(out[0].digest, record(n, LOG_STORED).digest));
+	assert_int_equal(out[0].from, from);
+}
+
+static void another_source_serves_when_one_is_held(void **state)
+{
+	struct planner_policy small = { .allow = true, .class = WANTED_BULK, .most_bytes = 10 };
+	struct planner_policy late = { .allow = true, .class = WANTED_BULK, .after = 2 };
+	struct planner *p = planner_create(&config);
+	struct log_record r = record(3, LOG_STORED);
+	struct wanted_object out[1];
+
+	(void)state;
+	assert_int_equal(planner_policy_set(p, 0, 2, &open_policy), 0);
+	assert_int_equal(planner_policy_set(p, 1, 2, &open_policy), 0);
+	stored(p, 0, 1);
+	stored(p, 1, 1);
+	planner_hold(p, 2, 1 << 0);
+	planner_reroute(p, 2);
+	take(p, 1, 1);
+	/* what appears while it is held, there first, there last */
+	stored(p, 0, 2);
+	stored(p, 1, 2);
+	take(p, 2, 1);
+	planner_hold(p, 2, 1 << 1);
+	stored(p, 1, 3);
+	stored(p, 0, 3);
+	take(p, 3, 0);
+	assert_true(planner_asked(p, 2, &r, true, 1, T));
+	take(p, 3, 0);
+	planner_hold(p, 2, 1 << 0);
+	assert_true(planner_asked(p, 2, &r, true, 1, T));
+	take(p, 3, 1);
+	/* not what its own policy would not let through, or not yet */
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(planner_policy_set(p, 1, 2, i == 0 ? &small : &late), 0);
+		stored(p, 1, 4 + (uint64_t)i);
+		stored(p, 0, 4 + (uint64_t)i);
+		planner_reroute(p, 2);
+		assert_int_equal(wanted_take(planner_wanted(p, 2), out, 1), 0);
+	}
+	planner_hold(p, 2, 0);
+	take(p, 4, 0);
+	take(p, 5, 0);
+	planner_destroy(p);
+}
+
 static void policy_filters_by_size_tenant_and_demand(void **state)
 {
 	struct planner *p = planner_create(&config);
@@ -355,6 +407,7 @@ int main(void)
 		cmocka_unit_test(what_we_brought_does_not_go_back_or_on),
 		cmocka_unit_test(what_only_an_engine_has_is_not_planned_nor_evicted),
 		cmocka_unit_test(another_source_serves_when_one_lets_go),
+		cmocka_unit_test(another_source_serves_when_one_is_held),
 		cmocka_unit_test(policy_filters_by_size_tenant_and_demand),
 		cmocka_unit_test(snapshot_replaces_a_site_and_plans_no_history),
 		cmocka_unit_test(first_snapshot_of_a_site_needs_no_walk_and_can_be_dropped),

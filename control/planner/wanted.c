@@ -232,6 +232,18 @@ static void promote(struct wanted *w, struct object *x, uint8_t class, bool alon
 	}
 }
 
+static void object_from(struct wanted *w, struct object *x, uint16_t from)
+{
+	bool was = x->ready;
+
+	if (x->o.from == from)
+		return;
+	unready(w, x);
+	x->o.from = from;
+	if (was)
+		ready(w, x);
+}
+
 int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint8_t class,
 	bool alone, uint64_t now_ns)
 {
@@ -242,6 +254,9 @@ int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint
 		return -EINVAL;
 	if (x != NULL) {
 		promote(w, x, class, alone);
+		x->o.without &= (uint16_t) ~(1u << from);
+		if ((w->held_from >> x->o.from & 1) != 0 && (w->held_from >> from & 1) == 0)
+			object_from(w, x, from);
 		return 0;
 	}
 	if (w->count >= w->max) {
@@ -252,7 +267,7 @@ int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint
 	if (x == NULL)
 		return -ENOMEM;
 	x->o = (struct wanted_object){ r->digest, r->set, now_ns, r->size, r->position, r->tenant,
-		from, class };
+		from, class, 0 };
 	x->next_hash = *p;
 	*p = x;
 	w->count++;
@@ -304,16 +319,12 @@ bool wanted_has(const struct wanted *w, struct digest128 d)
 	return *find(w, d) != NULL;
 }
 
-static void object_from(struct wanted *w, struct object *x, uint16_t from)
+void wanted_without(struct wanted *w, struct digest128 d, uint16_t sites)
 {
-	bool was = x->ready;
+	struct object *x = *find(w, d);
 
-	if (x->o.from == from)
-		return;
-	unready(w, x);
-	x->o.from = from;
-	if (was)
-		ready(w, x);
+	if (x != NULL)
+		x->o.without |= sites;
 }
 
 void wanted_from(struct wanted *w, struct digest128 d, uint16_t from)

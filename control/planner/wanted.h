@@ -34,6 +34,7 @@ struct wanted_object {
 	uint16_t tenant;
 	uint16_t from; /* site that has it */
 	uint8_t class;
+	uint16_t without; /* bits of sites that said, when asked, that it is not there */
 };
 
 struct wanted_stats {
@@ -49,7 +50,8 @@ void wanted_destroy(struct wanted *w);
 
 /**
  * It is missing here and `from` has it. alone: do not wait for its set (somebody asked for it). If
- * it is wanted already, a more urgent class or alone counts. -ENOSPC, -ENOMEM: refused. -EINVAL.
+ * it is wanted already, a more urgent class or alone counts, and `from` if where it was to come from
+ * is held. -ENOSPC, -ENOMEM: refused. -EINVAL.
  */
 int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint8_t class,
 	bool alone, uint64_t now_ns);
@@ -62,6 +64,8 @@ void wanted_del(struct wanted *w, struct digest128 d, bool here);
 int wanted_have(struct wanted *w, const struct log_record *r, uint64_t now_ns);
 bool wanted_has(const struct wanted *w, struct digest128 d);
 void wanted_prefetch(const struct wanted *w, struct digest128 d);
+/** These said that they do not have it. */
+void wanted_without(struct wanted *w, struct digest128 d, uint16_t sites);
 /** Another site to take it from; there it is the last to be taken. */
 void wanted_from(struct wanted *w, struct digest128 d, uint16_t from);
 
