@@ -50,8 +50,8 @@ void wanted_destroy(struct wanted *w);
 
 /**
  * It is missing here and `from` has it. alone: do not wait for its set (somebody asked for it). If
- * it is wanted already, a more urgent class or alone counts, and `from` if where it was to come from
- * is held. -ENOSPC, -ENOMEM: refused. -EINVAL.
+ * it is wanted already, a more urgent class or alone counts, and `from` if the one it was to come
+ * from is held. -ENOSPC, -ENOMEM: refused. -EINVAL.
  */
 int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint8_t class,
 	bool alone, uint64_t now_ns);
