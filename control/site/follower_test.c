@@ -177,9 +177,11 @@ static void blocks_of_an_engine_are_objects_of_the_site(void **state)
 	block(f, 1, false, "GPU");
 	block(f, 3, true, "DISK"); /* not to be followed */
 	block(f, 2, false, "gpu");
-	assert_true(answers(f, x, "yynnnnnn"));
-	state_is(f, "live", 2);
+	block(f, 4, true, "GPU"); /* the last: what was before it is through */
+	assert_true(answers(f, x, "yynnnnyy"));
+	state_is(f, "live", 4);
 	block(f, 1, false, "CPU");
+	block(f, 4, false, "GPU");
 	assert_true(answers(f, x, "nnnnnnnn"));
 	strait_exist_close(x);
 }

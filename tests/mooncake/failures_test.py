@@ -123,10 +123,14 @@ class World:
         """Objects that went from B to A."""
         return sum(o["objects"] for o in self.lab.ctl("order", "list") if o["from"] == "b")
 
+    def under_way(self) -> int:
+        """Objects that are wanted or ordered."""
+        backlogs = self.lab.ctl("replication", "status")["backlogs"]
+        return sum(b["objects"] + b["flying"] for b in backlogs)
+
     def quiet(self) -> bool:
         """Nothing is on its way."""
-        backlogs = self.lab.ctl("replication", "status")["backlogs"]
-        return not any(b["objects"] + b["flying"] for b in backlogs)
+        return self.under_way() == 0
 
 
 def names(case: str, n: int) -> list[str]:
@@ -278,12 +282,20 @@ def wide_area_is_cut(w: World) -> None:
     """What was removed meanwhile is not shipped afterwards."""
     until("nothing is on its way", w.quiet)
     before = w.lab.wan_figures()
-    keep, drop = names("kept", 24), names("dropped", 48)
+    # What is wanted fills the half of the pool that is for what leaves: the transport has it all,
+    # and nothing of the rest, when the rest is removed.
+    keep, drop = names("kept", w.lab.pool_mib // 2), names("dropped", 24)
+
+    def staged() -> int:
+        return int(w.lab.gateway_status("a")["staged"])
+
     with w.paused("wan"):
         end = time.monotonic() + CUT_S
+        full = staged() + len(keep) - 4
         hashes = w.put(keep)
+        until("what is wanted fills the pool", lambda: staged() >= full)
         w.put(drop)
-        until("they are ordered", lambda: not w.quiet())
+        until("the rest is ordered, too", lambda: w.under_way() >= len(keep) + len(drop) - 4)
         w.a.ask("remove", drop)
         until("the cut is over", lambda: time.monotonic() >= end, CUT_S + 5)
     w.arrive("cut of 30 s: what is wanted comes", keep, hashes)
