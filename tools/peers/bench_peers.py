@@ -8,8 +8,8 @@ and repeated. Needs root. Usage: make bench-peers [PEERS_ARGS="..."].
 
   --gbps R          line rate (1)
   --seconds S       bytes to move: what the line carries in S seconds (8), or in 120 round trips
-                    where that is more, so that starting costs nobody much; the limit is a tenth
-                    and ten round trips longer
+                    where that is more, so that starting costs nobody much; the limit is 1.75
+                    times that and 20 round trips
   --only WORD       candidates whose name has the word; may repeat
   --profile WORD    profiles whose name has the word; may repeat
   --quick           three profiles, 3 s and 30 round trips
@@ -66,7 +66,7 @@ def profiles(quick):
 def measure(lab, kind, profile, gbps, seconds):
     """One cell: its figures, or None when the emulator fell behind every time."""
     mib = max(32, round(gbps * 1e9 / 8 * seconds / (1 << 20)) // 16 * 16)
-    limit = 1.1 * seconds + 10 * profile.rtt_ms / 1e3
+    limit = 1.75 * seconds + 20 * profile.rtt_ms / 1e3
     for attempt in range(ATTEMPTS):
         c = kind(lab, profile, mib, gbps)
         lab.wan_up(profile)
