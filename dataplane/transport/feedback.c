@@ -40,14 +40,8 @@ static uint64_t line_bytes(const struct session *s)
 	return s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s);
 }
 
-/*
- * Redundancy is for what the path loses: a queue that overflows is met with less, not with more.
- * What only seemed to be lost is taken back at any time.
- */
-static void loss_count(struct sender *x, double lost, double total, uint64_t now_ns)
+static void loss_count(struct sender *x, double lost, double total)
 {
-	if (lost >= 0 && rate_loses_itself(&x->rate, now_ns))
-		return;
 	x->window_lost += lost;
 	x->window_total += total;
 	if (x->window_lost < 0)
@@ -71,16 +65,22 @@ static void loss_update(struct session *s)
 }
 
 /* The same as loss_count(x, 0, 1) n times. */
-static void loss_count_arrived(struct sender *x, uint32_t n, uint64_t now_ns)
+static void loss_count_arrived(struct sender *x, uint32_t n)
 {
 	while (n > 0) {
 		/* One more than fit below the bound: the counts are halved with it. */
 		uint32_t room = (uint32_t)(LOSS_WINDOW - x->window_total) + 1;
 
 		room = room < n ? room : n;
-		loss_count(x, 0, room, now_ns);
+		loss_count(x, 0, room);
 		n -= room;
 	}
+}
+
+/* Redundancy is for what the path loses: a queue that overflows is met with less, not with more. */
+static bool loss_is_paths(const struct session *s)
+{
+	return !rate_loses_itself(&s->tx.rate, s->now_ns);
 }
 
 static bool is_of_same_block(const struct sent_packet *a, const struct sent_packet *b)
@@ -117,7 +117,6 @@ static void block_acked(struct session *s, const struct sent_packet *p, uint32_t
 		sender_block_done(s, t, p->stream, p->block);
 }
 
-/* Send times of a run never fall: the first and the last say what a step a packet would. */
 /*
  * Longer than a round trip it was not on its way, unless the path is short: then the reports that
  * told of it were lost, for as long as a cut lasted.
@@ -130,6 +129,7 @@ static void late_learn(struct sender *x, uint64_t late_ns)
 		x->late_ns = late_ns;
 }
 
+/* Send times of a run never fall: the first and the last say what a step a packet would. */
 static void on_acked(void *ctx, const struct sent_packet *p, uint32_t n, bool was_lost)
 {
 	struct session *s = ctx;
@@ -146,9 +146,9 @@ static void on_acked(void *ctx, const struct sent_packet *p, uint32_t n, bool wa
 	if (was_lost) {
 		COUNT_ADD(s, tx_spurious, n);
 		for (uint32_t i = 0; i < n; i++)
-			loss_count(x, -1, 0, s->now_ns);
-	} else {
-		loss_count_arrived(x, n, s->now_ns);
+			loss_count(x, -1, 0);
+	} else if (loss_is_paths(s)) {
+		loss_count_arrived(x, n);
 	}
 	for (uint32_t i = 0, end; i < n; i = end) {
 		for (end = i + 1; end < n && is_of_same_block(&p[i], &p[end]); end++)
@@ -168,7 +168,8 @@ void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)
 	COUNT(s, tx_lost);
 	if (p->bytes > s->mtu.current)
 		return; /* went into the black hole, with its transfer */
-	loss_count(&s->tx, 1, 1, s->now_ns);
+	if (loss_is_paths(s))
+		loss_count(&s->tx, 1, 1);
 	if (t == NULL)
 		return;
 	st = &t->stream[p->stream];
@@ -300,9 +301,8 @@ static void rate_update(struct session *s, const struct frame_report *r, uint64_
 		p.lost = (sent - received - mtu_missing(&s->mtu, x->newest_seen + 1, r->newest)) *
 			line_bytes(s);
 	rate_report(&x->rate, &p);
-	if (x->rate.found_own && x->window_lost > x->rate.loss * x->window_total)
+	if (rate_poll_own(&x->rate) && x->window_lost > x->rate.loss * x->window_total)
 		x->window_lost = x->rate.loss * x->window_total;
-	x->rate.found_own = false;
 	x->newest_seen = r->newest;
 	session_pace(s);
 }

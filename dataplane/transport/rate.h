@@ -134,7 +134,7 @@ struct rate {
 	bool test_counts;              /* the lower rate shows in the reports by now */
 	uint64_t ceiling_bps, ceiling_end_ns; /* found by a test, in force until; 0: none */
 	uint64_t own_end_ns;                  /* until then a loss may well be our own */
-	bool found_own;                       /* a test has just told so; who asks resets it */
+	bool found_own;                       /* a test has just told so */
 };
 
 struct rate_report {
@@ -160,6 +160,15 @@ uint64_t rate_report(struct rate *r, const struct rate_report *p);
 static inline bool rate_loses_itself(const struct rate *r, uint64_t now_ns)
 {
 	return now_ns < r->own_end_ns;
+}
+
+/** true once after a test found that the loss before it was our own; `loss` is the path's. */
+static inline bool rate_poll_own(struct rate *r)
+{
+	bool found = r->found_own;
+
+	r->found_own = false;
+	return found;
 }
 
 /** Standing queue aimed for. */
