@@ -142,6 +142,12 @@ static void growth_keeps_every_key_and_its_bytes_bounded(void **state)
 	index_destroy(x);
 }
 
+static void fill(struct index *x, uint32_t keys)
+{
+	for (uint32_t k = 0; k < keys; k++)
+		assert_int_equal(index_update(x, key(k), 0, 1, NULL, NULL), 0);
+}
+
 static void sized_index_needs_no_growth(void **state)
 {
 	enum { KEYS = 1000000 };
@@ -149,8 +155,7 @@ static void sized_index_needs_no_growth(void **state)
 	struct index_stats st;
 
 	(void)state;
-	for (uint32_t k = 0; k < KEYS; k++)
-		assert_int_equal(index_update(x, key(k), 0, 1, NULL, NULL), 0);
+	fill(x, KEYS);
 	index_stats_get(x, &st);
 	assert_int_equal(st.grown, 0);
 	assert_int_equal(st.shards, 4);
@@ -199,8 +204,7 @@ static void trim_gives_memory_of_an_emptied_index_back(void **state)
 	struct index_stats full, trimmed;
 
 	(void)state;
-	for (uint32_t k = 0; k < KEYS; k++)
-		assert_int_equal(index_update(x, key(k), 0, 1, NULL, NULL), 0);
+	fill(x, KEYS);
 	for (uint32_t k = 0; k < KEYS; k++)
 		if (k % 10)
 			assert_int_equal(index_update(x, key(k), 0, 0, NULL, NULL), 0);
@@ -221,8 +225,7 @@ static void every_key_that_leaves_a_slot_changes_its_shards_version(void **state
 	uint64_t versions = 0;
 
 	(void)state;
-	for (uint32_t k = 0; k < KEYS; k++)
-		assert_int_equal(index_update(x, key(k), 0, 1, NULL, NULL), 0);
+	fill(x, KEYS);
 	for (uint32_t k = 0; k < GONE; k++)
 		assert_int_equal(index_update(x, key(k), 0, 0, NULL, NULL), 0);
 	index_stats_get(x, &st);
@@ -297,8 +300,7 @@ static void few_of_what_is_not_there_need_a_second_line(void **state)
 	struct index_stats st;
 
 	(void)state;
-	for (uint32_t k = 0; k < KEYS; k++)
-		assert_int_equal(index_update(x, key(k), 0, 1, NULL, NULL), 0);
+	fill(x, KEYS);
 	index_stats_get(x, &st);
 	assert_true((double)KEYS / (double)st.slots > 0.65);
 	assert_true(second_looks(x, KEYS, KEYS) < 0.1);

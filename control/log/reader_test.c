@@ -457,18 +457,24 @@ static int answer(struct world *w, uint64_t now_ns, uint64_t arrival_ns)
 	return n;
 }
 
+/* A site, and a reader whose first question has reached it. */
+static void asked(struct world *w, uint64_t begin)
+{
+	memset(w, 0, sizeof(*w));
+	w->seed = 1;
+	site_start(w);
+	assert_int_equal(reader_init(&w->reader, &sink, w, UINT64_MAX / 2, 1), 0);
+	reader_open(&w->reader, begin);
+	assert_true(ask(w, begin));
+}
+
 static void what_the_line_held_back_is_not_taken_for_news(void **state)
 {
 	const uint64_t begin = UINT64_C(1) << 40, second = UINT64_C(1000) * MS;
 	static struct world w;
 
 	(void)state;
-	memset(&w, 0, sizeof(w));
-	w.seed = 1;
-	site_start(&w);
-	assert_int_equal(reader_init(&w.reader, &sink, &w, UINT64_MAX / 2, 1), 0);
-	reader_open(&w.reader, begin);
-	assert_true(ask(&w, begin));
+	asked(&w, begin);
 	assert_true(answer(&w, begin, begin + second) > 0);
 	assert_int_equal(w.reader.replica.state, REPLICA_LIVE);
 	/* it left when the question came, and that was at once */
@@ -491,12 +497,7 @@ static void who_asks_is_answered_at_once(void **state)
 	static struct world w;
 
 	(void)state;
-	memset(&w, 0, sizeof(w));
-	w.seed = 1;
-	site_start(&w);
-	assert_int_equal(reader_init(&w.reader, &sink, &w, UINT64_MAX / 2, 1), 0);
-	reader_open(&w.reader, begin);
-	assert_true(ask(&w, begin));
+	asked(&w, begin);
 	assert_true(answer(&w, begin, begin) > 0);
 	assert_false(ask(&w, begin + READER_ASK_NS - 1));
 	/* the site's own progress left a moment ago */

@@ -148,16 +148,22 @@ static void what_only_an_engine_has_is_not_planned_nor_evicted(void **state)
 	planner_destroy(p);
 }
 
+/* Object 1 is at sites 0 and 1, which both may ship to 2. */
+static void two_sources(struct planner *p)
+{
+	assert_int_equal(planner_policy_set(p, 0, 2, &open_policy), 0);
+	assert_int_equal(planner_policy_set(p, 1, 2, &open_policy), 0);
+	stored(p, 0, 1);
+	stored(p, 1, 1);
+}
+
 static void another_source_serves_when_one_lets_go(void **state)
 {
 	struct planner *p = planner_create(&config);
 	struct wanted_object out[1];
 
 	(void)state;
-	assert_int_equal(planner_policy_set(p, 0, 2, &open_policy), 0);
-	assert_int_equal(planner_policy_set(p, 1, 2, &open_policy), 0);
-	stored(p, 0, 1);
-	stored(p, 1, 1);
+	two_sources(p);
 	removed(p, 0, 1);
 	assert_int_equal(wanted_take(planner_wanted(p, 2), out, 1), 1);
 	assert_int_equal(out[0].from, 1);
@@ -182,10 +188,7 @@ static void another_source_serves_when_one_is_held(void **state)
 	struct wanted_object out[1];
 
 	(void)state;
-	assert_int_equal(planner_policy_set(p, 0, 2, &open_policy), 0);
-	assert_int_equal(planner_policy_set(p, 1, 2, &open_policy), 0);
-	stored(p, 0, 1);
-	stored(p, 1, 1);
+	two_sources(p);
 	planner_hold(p, 2, 1 << 0);
 	planner_reroute(p, 2);
 	take(p, 1, 1);

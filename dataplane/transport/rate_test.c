@@ -398,27 +398,35 @@ static void feed(struct feed *f, int n, uint64_t late_ms, double loss)
 	}
 }
 
+/* At the cap for 100 reports without a queue. Its base. */
+static int64_t feed_settled(struct feed *f, bool bulk)
+{
+	feed_init(f, 100000000, bulk);
+	feed(f, 100, 0, 0);
+	return f->r.base_ns;
+}
+
+static void feed_pause(struct feed *f)
+{
+	f->p.now_ns += 5000 * MS;
+	f->p.newest_us += 5000000;
+}
+
 static void a_jump_is_another_path_only_when_flat_and_without_loss(void **state)
 {
 	struct feed f;
 	int64_t base;
 
 	(void)state;
-	feed_init(&f, 100000000, false);
-	feed(&f, 100, 0, 0);
-	base = f.r.base_ns;
+	base = feed_settled(&f, false);
 	feed(&f, 10, 20, 0);
 	assert_int_equal(f.r.base_ns, base + 20 * (int64_t)MS);
 	/* It is full, so flat, but loses. */
-	feed_init(&f, 100000000, false);
-	feed(&f, 100, 0, 0);
-	base = f.r.base_ns;
+	base = feed_settled(&f, false);
 	feed(&f, 10, 20, 0.1);
 	assert_int_equal(f.r.base_ns, base);
 	/* It grows on. */
-	feed_init(&f, 100000000, false);
-	feed(&f, 100, 0, 0);
-	base = f.r.base_ns;
+	base = feed_settled(&f, false);
 	for (uint64_t i = 0; i < 10; i++)
 		feed(&f, 1, 20 + 2 * i, 0);
 	assert_int_equal(f.r.base_ns, base);
@@ -453,11 +461,8 @@ static void a_trial_fails_by_delay_alone(void **state)
 	int64_t base;
 
 	(void)state;
-	feed_init(&f, 100000000, true);
-	feed(&f, 100, 0, 0);
-	base = f.r.base_ns;
-	f.p.now_ns += 5000 * MS;
-	f.p.newest_us += 5000000;
+	base = feed_settled(&f, true);
+	feed_pause(&f);
 	feed(&f, 1, 20, 0);
 	assert_true(f.r.trial);
 	assert_int_equal(f.r.base_ns, base + 20 * (int64_t)MS);
@@ -466,10 +471,8 @@ static void a_trial_fails_by_delay_alone(void **state)
 	assert_false(f.r.trial);
 	assert_int_equal(f.r.base_ns, base);
 	/* When it does not, the path is another one. */
-	feed_init(&f, 100000000, true);
-	feed(&f, 100, 0, 0);
-	f.p.now_ns += 5000 * MS;
-	f.p.newest_us += 5000000;
+	feed_settled(&f, true);
+	feed_pause(&f);
 	feed(&f, 60, 20, 0);
 	assert_false(f.r.trial);
 	assert_int_equal(f.r.base_ns, base + 20 * (int64_t)MS);

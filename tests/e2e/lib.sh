@@ -292,6 +292,48 @@ lab_configure() {
 	master_yaml "127.0.0.1:$LAB_PORT_M" >"$LAB_DIR/master.yaml"
 }
 
+# lab_site SITE: a site master that follows the pool of the site's edge, $LAB_DIR/site-SITE.yaml. From
+# stdin come more sources, and then more keys.
+lab_site() {
+	"$LAB_BIN/straitctl" pki issue "$LAB_DIR/pki" --role site-master --site "$1" --name "site-$1" \
+		>>"$LAB_DIR/log/pki.out" 2>&1 || die "no certificate for the site master of $1"
+	mkdir -p "$LAB_DIR/site-$1"
+	{
+		cat <<-YAML
+			site: $1
+			secret: $LAB_DIR/secret
+			state_dir: $LAB_DIR/site-$1
+			master: 127.0.0.1:$LAB_PORT_M
+			tls:
+			  ca: $LAB_DIR/pki/ca.pem
+			  cert: $LAB_DIR/pki/site-$1.pem
+			  key: $LAB_DIR/pki/site-$1.key
+			tenants:
+			  - { name: default, socket: $LAB_DIR/run/exist-$1.sock }
+			sources:
+			  - { name: pool-$1, pool: $LAB_SHM/$1.pool }
+		YAML
+		cat
+	} >"$LAB_DIR/site-$1.yaml"
+}
+
+# lab_policies: the inter-dc master has sites a (label eu) and b (us), and the policies on stdin.
+lab_policies() {
+	head -c 32 /dev/urandom >"$LAB_DIR/secret"
+	chmod 600 "$LAB_DIR/secret"
+	sed -i '/^sites:/,$d' "$LAB_DIR/master.yaml"
+	{
+		cat <<-YAML
+			secret: $LAB_DIR/secret
+			sites:
+			  - { name: a, label: eu }
+			  - { name: b, label: us }
+			policies:
+		YAML
+		cat
+	} >>"$LAB_DIR/master.yaml"
+}
+
 wan_start() {
 	spawn wan "$LAB_BIN/strait-wan" --port-a "$(memif 0 server a),bsize=2048" \
 		--port-b "$(memif 1 server b),bsize=2048" --json --stats-ms "${LAB_WAN_STATS_MS:-0}" \

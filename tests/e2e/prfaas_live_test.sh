@@ -17,23 +17,8 @@ LAB_WAN=(--rate-gbps 0.16 --rtt-ms 30 --loss 0.005)
 lab_configure
 
 for s in a b; do
-	"$LAB_BIN/straitctl" pki issue "$LAB_DIR/pki" --role site-master --site $s --name site-$s \
-		>>"$LAB_DIR/log/pki.out" 2>&1 || die "no certificate for the site master of $s"
-	mkdir -p "$LAB_DIR/site-$s"
-	cat >"$LAB_DIR/site-$s.yaml" <<-YAML
-		site: $s
-		secret: $LAB_DIR/secret
-		state_dir: $LAB_DIR/site-$s
-		master: 127.0.0.1:$LAB_PORT_M
-		tls:
-		  ca: $LAB_DIR/pki/ca.pem
-		  cert: $LAB_DIR/pki/site-$s.pem
-		  key: $LAB_DIR/pki/site-$s.key
-		sources:
-		  - { name: pool-$s, pool: $LAB_SHM/$s.pool }
+	lab_site $s <<-YAML
 		layouts: $LAB_DIR/layouts.yaml
-		tenants:
-		  - { name: default, socket: $LAB_DIR/run/exist-$s.sock }
 	YAML
 done
 # Two tensor ranks: a block is of use when both objects are there.
@@ -41,15 +26,7 @@ cat >"$LAB_DIR/layouts.yaml" <<-YAML
 	layouts:
 	  - { model: "meta-llama/*", form: vllm, tp: 2 }
 YAML
-head -c 32 /dev/urandom >"$LAB_DIR/secret"
-chmod 600 "$LAB_DIR/secret"
-sed -i '/^sites:/,$d' "$LAB_DIR/master.yaml"
-cat >>"$LAB_DIR/master.yaml" <<-YAML
-	secret: $LAB_DIR/secret
-	sites:
-	  - { name: a, label: eu }
-	  - { name: b, label: us }
-	policies:
+lab_policies <<-YAML
 	  - { from: eu, to: us, class: normal }
 YAML
 views_live() {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/sim/options.h"
-#include "tools/sim/run.h"
+#include "tools/sim/run_fixture.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,18 +13,7 @@ static struct sim_result r;
 
 static void run(const char *line, uint64_t seed)
 {
-	char copy[300], error[200];
-	char *argv[40] = { "strait-sim", "--oracle" };
-	int argc = 2;
-	struct sim_options o;
-	struct plan p;
-
-	strcpy(copy, line);
-	for (char *s = strtok(copy, " "); s; s = strtok(NULL, " "))
-		argv[argc++] = s;
-	assert_int_equal(sim_options_parse(&o, argc, argv, error, sizeof(error)), 0);
-	sim_options_plan(&o, seed, &p);
-	sim_run(&p, &r);
+	run_line("--oracle", line, seed, &r);
 }
 
 static void it_is_ideal_at_any_loss(void **state)
