@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* For tests: one run of the simulator as a command line names it, after `first`. seed 0: its own. */
+/* For tests: a run of the simulator as a command line after `first` names it. seed 0: its own. */
 static inline void run_line(const char *first, const char *line, uint64_t seed,
 	struct sim_result *r)
 {
