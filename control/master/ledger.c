@@ -3,6 +3,8 @@
 
 #include "control/master/ledger_private.h"
 
+#include <strait/status.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +14,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { SCHEMA_VERSION = 3, BUSY_MS = 2000 };
+enum { SCHEMA_VERSION = 4, BUSY_MS = 2000 };
 
 static const char schema_sql[] =
 	"CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
@@ -56,6 +58,18 @@ static const char upgrade_1_sql[] =
 /* What version 3 added: enum order_way. */
 static const char upgrade_2_sql[] = "ALTER TABLE orders ADD COLUMN way INTEGER NOT NULL DEFAULT 0;"
 				    "PRAGMA user_version=3;";
+
+/*
+ * What version 4 added: what was committed, in order; idx -1 is the order's end. The epoch tells
+ * one ledger from the next that is begun in its place.
+ */
+static const char upgrade_3_sql[] =
+	"CREATE TABLE commits(seq INTEGER PRIMARY KEY, order_id INTEGER NOT NULL,"
+	" idx INTEGER NOT NULL, at_ms INTEGER NOT NULL);"
+	"INSERT INTO meta VALUES ('last_commit', 0),"
+	" ('commit_epoch', 1 + (random() & 2147483647));"
+
+	"PRAGMA user_version=4;";
 
 static const char *const statement_sql[STMT_COUNT] = {
 #define LEDGER_STATEMENT_SQL(name, sql) [STMT_##name] = (sql),
@@ -180,6 +194,8 @@ static int open_schema(struct ledger *l, const char *path, char *err, size_t err
 			rc = exec(l, upgrade_1_sql);
 		if (rc == 0 && version < 3)
 			rc = exec(l, upgrade_2_sql);
+		if (rc == 0 && version < 4)
+			rc = exec(l, upgrade_3_sql);
 		if (rc == 0)
 			rc = exec(l, "COMMIT");
 	}
@@ -189,6 +205,8 @@ static int open_schema(struct ledger *l, const char *path, char *err, size_t err
 			rc = failed(l);
 	if (rc != 0)
 		snprintf(err, err_len, "%s: %s", path, ledger_error(l));
+	else
+		ledger_commits_open(l);
 	return rc;
 }
 
@@ -272,13 +290,26 @@ int ledger_begin(struct ledger *l)
 
 int ledger_commit(struct ledger *l)
 {
-	return ledger_run(l, ledger_stmt(l, STMT_COMMIT));
+	int rc = 0;
+
+	if (l->last_commit != l->durable_commit) {
+		sqlite3_stmt *s = ledger_stmt(l, STMT_COMMIT_LAST_PUT);
+
+		sqlite3_bind_int64(s, 1, (sqlite3_int64)l->last_commit);
+		rc = ledger_run(l, s);
+	}
+	if (rc == 0)
+		rc = ledger_run(l, ledger_stmt(l, STMT_COMMIT));
+	if (rc == 0)
+		l->durable_commit = l->last_commit;
+	return rc;
 }
 
 void ledger_rollback(struct ledger *l)
 {
 	char keep[sizeof(l->error)];
 
+	l->last_commit = l->durable_commit;
 	if (sqlite3_get_autocommit(l->db))
 		return; /* the error ended the transaction already */
 	memcpy(keep, l->error, sizeof(keep));
@@ -286,9 +317,11 @@ void ledger_rollback(struct ledger *l)
 	memcpy(l->error, keep, sizeof(keep));
 }
 
-static int put_object(struct ledger *l, const struct order *o, const struct order_object *obj)
+static int put_object(struct ledger *l, const struct order *o, const struct order_object *obj,
+	uint64_t now_ms)
 {
 	sqlite3_stmt *s = ledger_stmt(l, obj->stored ? STMT_OBJECT_UPDATE : STMT_OBJECT_INSERT);
+	int rc;
 
 	sqlite3_bind_int64(s, 1, (sqlite3_int64)o->id);
 	sqlite3_bind_int64(s, 2, obj - o->objects);
@@ -300,7 +333,11 @@ static int put_object(struct ledger *l, const struct order *o, const struct orde
 		sqlite3_bind_blob(s, 7, obj->name, obj->tenant_len, SQLITE_STATIC);
 		sqlite3_bind_blob(s, 8, obj->name + obj->tenant_len, obj->key_len, SQLITE_STATIC);
 	}
-	return ledger_run(l, s);
+	rc = ledger_run(l, s);
+	if (rc == 0 && obj->state == OBJECT_FINAL &&
+		(obj->status == STRAIT_STATUS_COMMITTED || obj->status == STRAIT_STATUS_EXISTS))
+		rc = ledger_commit_put(l, o, obj - o->objects, now_ms);
+	return rc;
 }
 
 static int put_shipment(struct ledger *l, const struct shipment *sh)
@@ -364,7 +401,7 @@ static int put_appends(struct ledger *l, const struct order *o)
 	return rc;
 }
 
-int ledger_order_put(struct ledger *l, const struct order *o)
+int ledger_order_put(struct ledger *l, const struct order *o, uint64_t now_ms)
 {
 	const struct order_object *obj;
 	const struct shipment *sh;
@@ -379,9 +416,11 @@ int ledger_order_put(struct ledger *l, const struct order *o)
 	if (rc == 0 && o->append_first != NULL)
 		rc = put_appends(l, o);
 	for (obj = o->dirty_objects; rc == 0 && obj != NULL; obj = obj->next_dirty)
-		rc = put_object(l, o, obj);
+		rc = put_object(l, o, obj, now_ms);
 	TAILQ_FOREACH(sh, &o->shipments, of_order)
 		if (rc == 0 && sh->dirty)
 			rc = put_shipment(l, sh);
+	if (rc == 0 && order_is_final(o))
+		rc = ledger_commit_put(l, o, -1, now_ms);
 	return rc;
 }

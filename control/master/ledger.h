@@ -38,8 +38,11 @@ int ledger_next_term(struct ledger *l, uint64_t min_term, uint64_t *term);
 int ledger_begin(struct ledger *l);
 int ledger_commit(struct ledger *l);
 void ledger_rollback(struct ledger *l);
-/** The order's row and everything dirty below it. */
-int ledger_order_put(struct ledger *l, const struct order *o);
+/**
+ * The order's row and everything dirty below it. Its end, and objects of it that are at the
+ * destination, get their place among the commits, as of now_ms.
+ */
+int ledger_order_put(struct ledger *l, const struct order *o, uint64_t now_ms);
 
 /** Load every unfinished order into an empty book. 0 or -EIO + err. */
 int ledger_restore(struct ledger *l, struct orderbook *b, uint64_t now_ms, char *err,
@@ -110,3 +113,39 @@ uint64_t ledger_idempotent(struct ledger *l, const char *key);
 int ledger_counts(struct ledger *l, uint64_t counts[static ORDER_STATE_COUNT]);
 /** Delete some orders finished before; returns how many, 0 when there are no more, or -EIO. */
 int ledger_prune(struct ledger *l, uint64_t before_ms);
+
+/*
+ * ---- commits, in order (ledger_commits.c): each is durable with what it tells of
+ * --------------------------------------------------------------------------------
+ */
+
+enum { LEDGER_COMMITS_MAX = 1 << 22 }; /* and none is kept longer than a finished order */
+
+struct ledger_commit {
+	uint64_t seq, at_ms, order;
+	bool ended; /* the order has; else an object is at the destination */
+	const char *from_site, *to_site;
+	unsigned int class;
+	/* of an object */
+	struct ledger_object object;
+	/* of an order's end */
+	unsigned int state;
+	uint32_t objects, committed, existed, failed;
+	uint64_t bytes;
+};
+
+/** Random, of this ledger: seqs of another mean nothing here. */
+uint32_t ledger_commit_epoch(const struct ledger *l);
+/** Seq that the next commit gets; the first is 1. */
+uint64_t ledger_commit_next(const struct ledger *l);
+/** Oldest one that can be read; ledger_commit_next() if there is none. */
+uint64_t ledger_commit_first(struct ledger *l);
+/**
+ * At most n from seq on, until cb returns false, which then was not taken. How many were taken;
+ * -ESTALE: seq is not kept any more; -EIO.
+ */
+int ledger_commits(struct ledger *l, uint64_t seq, uint32_t n,
+	bool (*cb)(const struct ledger_commit *c, void *ctx), void *ctx);
+/** Whether all objects of an order, one at least, are of this tenant with such a prefix. */
+bool ledger_order_is_of(struct ledger *l, uint64_t order, const void *tenant, size_t tenant_len,
+	const void *prefix, size_t prefix_len);

@@ -194,7 +194,7 @@ int ledger_objects(struct ledger *l, uint64_t order,
 	return rc;
 }
 
-static uint64_t one_number(struct ledger *l, sqlite3_stmt *s)
+uint64_t ledger_number(struct ledger *l, sqlite3_stmt *s)
 {
 	uint64_t value = 0;
 
@@ -222,7 +222,7 @@ uint64_t ledger_carried_bytes(struct ledger *l, uint64_t order)
 
 	sqlite3_bind_int64(s, 1, (sqlite3_int64)order);
 	sqlite3_bind_int(s, 2, STRAIT_STATUS_COMMITTED);
-	return one_number(l, s);
+	return ledger_number(l, s);
 }
 
 uint64_t ledger_idempotent(struct ledger *l, const char *key)
@@ -230,12 +230,12 @@ uint64_t ledger_idempotent(struct ledger *l, const char *key)
 	sqlite3_stmt *s = ledger_stmt(l, STMT_IDEMPOTENT);
 
 	bind_text(s, 1, key);
-	return one_number(l, s);
+	return ledger_number(l, s);
 }
 
 uint64_t ledger_last_order(struct ledger *l)
 {
-	return one_number(l, ledger_stmt(l, STMT_LAST_ORDER));
+	return ledger_number(l, ledger_stmt(l, STMT_LAST_ORDER));
 }
 
 int ledger_counts(struct ledger *l, uint64_t counts[static ORDER_STATE_COUNT])
@@ -272,12 +272,14 @@ int ledger_prune(struct ledger *l, uint64_t before_ms)
 {
 	int n = 0, rc = ledger_begin(l);
 
+	if (rc == 0)
+		rc = ledger_commits_trim(l, before_ms, LEDGER_COMMITS_MAX);
 	while (rc == 0 && n < PRUNE_BATCH) {
 		sqlite3_stmt *s = ledger_stmt(l, STMT_PRUNE_ONE);
 		uint64_t id;
 
 		sqlite3_bind_int64(s, 1, (sqlite3_int64)before_ms);
-		id = one_number(l, s);
+		id = ledger_number(l, s);
 		if (id == 0)
 			break;
 		rc = prune_order(l, id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/master/ledger.h"
+#include "control/master/ledger_private.h"
 
 #include <strait/status.h>
 
@@ -80,7 +80,7 @@ static void store(struct ledger *l, struct orderbook *b)
 {
 	assert_int_equal(ledger_begin(l), 0);
 	for (struct order *o = orderbook_dirty(b); o != NULL; o = TAILQ_NEXT(o, dirty_entry))
-		assert_int_equal(ledger_order_put(l, o), 0);
+		assert_int_equal(ledger_order_put(l, o, 5000), 0);
 	assert_int_equal(ledger_commit(l), 0);
 	orderbook_flushed(b);
 }
@@ -264,7 +264,9 @@ static void ledger_of_an_older_version_is_taken_over(void **state)
 				 "ALTER TABLE orders DROP COLUMN opened;"
 				 "ALTER TABLE orders DROP COLUMN way;"
 				 "ALTER TABLE orders DROP COLUMN appends;"
-				 "DROP TABLE appends; PRAGMA user_version=1",
+				 "DROP TABLE appends; DROP TABLE commits;"
+				 "DELETE FROM meta WHERE name LIKE '%commit%';"
+				 "PRAGMA user_version=1",
 				 NULL, NULL, NULL),
 		SQLITE_OK);
 	sqlite3_close(db);
@@ -325,7 +327,7 @@ static void uncommitted_changes_never_happened(void **state)
 	(void)state;
 	submit(b, NULL);
 	assert_int_equal(ledger_begin(l), 0);
-	assert_int_equal(ledger_order_put(l, orderbook_dirty(b)), 0);
+	assert_int_equal(ledger_order_put(l, orderbook_dirty(b), 5000), 0);
 	ledger_rollback(l);
 	assert_int_equal(ledger_last_order(l), 0);
 	store(l, b); /* still on the dirty list */
@@ -383,6 +385,179 @@ static void killed_writer_leaves_whole_orders(void **state)
 	}
 }
 
+struct taken {
+	struct ledger_commit c[64];
+	char text[64][40]; /* "tenant/key", or the state of an order that ended */
+	uint32_t n, most;
+};
+
+static bool take_commit(const struct ledger_commit *c, void *ctx)
+{
+	struct taken *t = ctx;
+
+	if (t->n == t->most)
+		return false;
+	t->c[t->n] = *c;
+	if (c->ended)
+		snprintf(t->text[t->n], sizeof(t->text[0]), "%s",
+			order_state_name((enum order_state)c->state));
+	else
+		snprintf(t->text[t->n], sizeof(t->text[0]), "%.*s/%.*s", (int)c->object.tenant_len,
+			c->object.tenant_len > 0 ? (const char *)c->object.tenant : "",
+			(int)c->object.key_len, (const char *)c->object.key);
+	assert_string_equal(c->from_site, "a");
+	assert_string_equal(c->to_site, "b");
+	t->n++;
+	return true;
+}
+
+static int take(struct ledger *l, uint64_t seq, struct taken *t)
+{
+	*t = (struct taken){ .most = 64 };
+	return ledger_commits(l, seq, 64, take_commit, t);
+}
+
+/* An order of three objects: the first arrives, the second was there, the third fails. */
+static struct order *ship(struct ledger *l, struct orderbook *b)
+{
+	struct order *o = submit(b, NULL);
+	struct shipment *s;
+
+	orderbook_plan(b, &up, 1000);
+	store(l, b);
+	s = TAILQ_FIRST(&o->shipments);
+	assert_non_null(s);
+	assert_int_equal(orderbook_result(b, s->wire, 0, STRAIT_STATUS_COMMITTED, 77, 2000), 0);
+	store(l, b);
+	assert_int_equal(orderbook_result(b, s->wire, 1, STRAIT_STATUS_EXISTS, 88, 2001), 0);
+	assert_int_equal(orderbook_result(b, s->wire, 2, STRAIT_STATUS_NOT_FOUND, 0, 2002), 0);
+	return o;
+}
+
+static void each_commit_is_told_once_in_order_over_a_restart(void **state)
+{
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	uint32_t epoch = ledger_commit_epoch(l);
+	struct taken t;
+
+	(void)state;
+	assert_int_not_equal(epoch, 0);
+	assert_int_equal(ledger_commit_next(l), 1);
+	assert_int_equal(ledger_commit_first(l), 1);
+	assert_int_equal(take(l, 1, &t), 0);
+	ship(l, b);
+	/* the rest of it is not durable: nobody hears of it */
+	assert_int_equal(ledger_commit_next(l), 2);
+	assert_int_equal(take(l, 1, &t), 1);
+	assert_string_equal(t.text[0], "t/k");
+	assert_int_equal(t.c[0].object.length, 77);
+	assert_int_equal(t.c[0].at_ms, 5000);
+	assert_int_equal(t.c[0].class, 2);
+	store(l, b);
+	ledger_close(l);
+	l = open_ledger();
+	assert_int_equal(ledger_commit_epoch(l), epoch);
+	assert_int_equal(ledger_commit_next(l), 4);
+	assert_int_equal(take(l, 2, &t), 2);
+	assert_string_equal(t.text[0], "/\xff\xfe");
+	assert_int_equal(t.c[0].object.status, STRAIT_STATUS_EXISTS);
+	assert_string_equal(t.text[1], "failed");
+	assert_true(t.c[1].ended);
+	assert_int_equal(t.c[1].committed, 1);
+	assert_int_equal(t.c[1].existed, 1);
+	assert_int_equal(t.c[1].failed, 1);
+	assert_int_equal(take(l, 4, &t), 0);
+	/* one that stops is told no more */
+	t = (struct taken){ .most = 1 };
+	assert_int_equal(ledger_commits(l, 1, 64, take_commit, &t), 1);
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
+static void a_commit_that_was_rolled_back_keeps_no_number(void **state)
+{
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	struct taken t;
+
+	(void)state;
+	ship(l, b);
+	assert_int_equal(ledger_begin(l), 0);
+	assert_int_equal(ledger_order_put(l, orderbook_dirty(b), 6000), 0);
+	assert_int_equal(ledger_commit_next(l), 2);
+	ledger_rollback(l);
+	store(l, b);
+	assert_int_equal(ledger_commit_next(l), 4);
+	assert_int_equal(take(l, 1, &t), 3);
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
+static void who_reads_commits_that_were_forgotten_is_told(void **state)
+{
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	struct taken t;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		ship(l, b);
+		store(l, b);
+	}
+	assert_int_equal(take(l, 1, &t), 12);
+	assert_int_equal(ledger_begin(l), 0);
+	assert_int_equal(ledger_commits_trim(l, 0, 5), 0);
+	assert_int_equal(ledger_commit(l), 0);
+	assert_int_equal(ledger_commit_first(l), 8);
+	assert_int_equal(take(l, 7, &t), -ESTALE);
+	assert_int_equal(take(l, 8, &t), 5);
+	/* and by age, as finished orders are; numbers are not used twice */
+	assert_int_equal(ledger_prune(l, 5001), 4);
+	assert_int_equal(take(l, 8, &t), -ESTALE);
+	assert_int_equal(take(l, 12, &t), -ESTALE);
+	assert_int_equal(take(l, 13, &t), 0);
+	assert_int_equal(ledger_commit_first(l), 13);
+	ledger_close(l);
+	l = open_ledger();
+	assert_int_equal(ledger_commit_next(l), 13);
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
+static void an_order_is_of_a_tenant_if_all_of_it_is(void **state)
+{
+	static const struct orderbook_key mine[] = {
+		{ .key = (const uint8_t *)"model/1", .key_len = 7 },
+		{ .key = (const uint8_t *)"model/2",
+			.key_len = 7,
+			.tenant = (const uint8_t *)"default",
+			.tenant_len = 7 },
+	};
+	struct orderbook_spec spec = { .from_site = "a",
+		.to_site = "b",
+		.class = 1,
+		.keys = mine,
+		.count = 2 };
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+
+	(void)state;
+	submit(b, NULL);
+	assert_non_null(orderbook_submit(b, &spec, 1000, err, sizeof(err)));
+	store(l, b);
+	assert_false(ledger_order_is_of(l, 1, "t", 1, NULL, 0));
+	assert_false(ledger_order_is_of(l, 1, "default", 7, NULL, 0));
+	assert_true(ledger_order_is_of(l, 1, NULL, 0, NULL, 0));
+	assert_true(ledger_order_is_of(l, 2, "default", 7, NULL, 0));
+	assert_true(ledger_order_is_of(l, 2, "default", 7, "model/", 6));
+	assert_false(ledger_order_is_of(l, 2, "default", 7, "model/1", 7));
+	assert_false(ledger_order_is_of(l, 2, "t", 1, NULL, 0));
+	assert_false(ledger_order_is_of(l, 3, NULL, 0, NULL, 0));
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -396,6 +571,10 @@ int main(void)
 		TEST(finished_orders_can_be_looked_up_until_they_are_pruned),
 		TEST(uncommitted_changes_never_happened),
 		TEST(killed_writer_leaves_whole_orders),
+		TEST(each_commit_is_told_once_in_order_over_a_restart),
+		TEST(a_commit_that_was_rolled_back_keeps_no_number),
+		TEST(who_reads_commits_that_were_forgotten_is_told),
+		TEST(an_order_is_of_a_tenant_if_all_of_it_is),
 	};
 #undef TEST
 

@@ -43,7 +43,7 @@ static int commit_orders(struct master *m)
 		return 0;
 	rc = ledger_begin(m->ledger);
 	for (o = orderbook_dirty(m->book); rc == 0 && o != NULL; o = TAILQ_NEXT(o, dirty_entry))
-		rc = ledger_order_put(m->ledger, o);
+		rc = ledger_order_put(m->ledger, o, clock_unix_ms());
 	if (rc == 0)
 		rc = ledger_commit(m->ledger);
 	if (rc != 0)
