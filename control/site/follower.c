@@ -168,15 +168,16 @@ static int on_list_begin(void *ctx)
 }
 
 /* The admin port lists the default tenant's keys alone. */
-static void on_listed(const char *key, size_t len, void *ctx)
+static int on_listed(const char *key, size_t len, void *ctx)
 {
 	struct kv_text none = { NULL, 0 };
 	struct follower *f = ctx;
 	struct store_key k;
 
-	if (key_get(f->site, none, key, len, &k))
-		(void)store_listed(f->site->store, &k,
-			origin(f, digest_of_key(k.tenant_key, k.data, k.len)), clock_now_ns());
+	if (!key_get(f->site, none, key, len, &k))
+		return 0;
+	return store_listed(f->site->store, &k,
+		origin(f, digest_of_key(k.tenant_key, k.data, k.len)), clock_now_ns());
 }
 
 static int on_list_end(bool ok, void *ctx)
@@ -207,6 +208,7 @@ static struct source_adapter *mooncake_create(struct follower *f, char *err, siz
 		.events = f->cfg->events,
 		.admin = f->cfg->admin,
 		.timeout_ms = ADMIN_TIMEOUT_MS,
+		.list_max = f->site->cfg->memory_bytes, /* a key takes more there than its line */
 		.machine = { .period_ns = f->cfg->list_every_ns,
 			.poll_ns =
 				f->cfg->list_every_ns < POLL_NS ? f->cfg->list_every_ns : POLL_NS,
@@ -441,7 +443,8 @@ static void view_engine(const struct follower *f, struct site_source_view *out)
 	out->events = e->batches;
 	out->gaps = e->gaps;
 	out->listings = e->replays;
-	if (e->state == ENGINE_PARTIAL)
+	engine_source_trouble(f->engine, out->trouble, sizeof(out->trouble));
+	if (e->state == ENGINE_PARTIAL && out->trouble[0] == '\0')
 		snprintf(out->trouble, sizeof(out->trouble), "%s",
 			f->cfg->replay == NULL ? "has no replay: what it held before is not known"
 				: e->failures > 0 ? "its replay does not answer"
@@ -458,6 +461,7 @@ static void view_mooncake(const struct follower *f, struct site_source_view *out
 	out->events = s->batches;
 	out->gaps = s->gaps;
 	out->listings = s->listings;
+	source_adapter_trouble(f->adapter, out->trouble, sizeof(out->trouble));
 }
 
 void follower_view(const struct follower *f, struct site_source_view *out)
@@ -481,6 +485,8 @@ void follower_tick(struct follower *f)
 
 	if (f->publisher != NULL)
 		publisher_flush(f->publisher, clock_unix_ms());
+	if (f->adapter != NULL && !TAILQ_EMPTY(&f->site->waiting))
+		source_adapter_hurry(f->adapter);
 	follower_view(f, &v);
 	if (f->shown != NULL && strcmp(v.state, f->shown) == 0)
 		return;

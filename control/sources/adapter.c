@@ -22,7 +22,14 @@ enum {
 	BODY_MAX = 4 << 20, /* of status and segments */
 	LIST_TIMEOUTS = 60, /* a listing takes no longer than so many timeouts */
 	URL_MAX = 512,
+	WHY_MAX = 160,
+	HURRY_BYTES = 1 << 20, /* a second */
 };
+#define HURRY_NS       UINT64_C(5000000000)
+#define REJECTED_SHOWN UINT64_C(300000000000)
+
+#define STATUS  "/kv_events/status"
+#define LISTING "/get_all_keys"
 
 struct body {
 	char *data;
@@ -37,11 +44,14 @@ struct source_adapter {
 	struct http *http;
 	struct stream *stream;
 	struct event *tick, *again;
-	uint64_t rejected;
+	uint64_t rejected, rejected_ns;
 	bool asking, asking_segments;
 	struct body status, segments;
+	char no_status[WHY_MAX], no_list[WHY_MAX]; /* why the last ones failed, "": they did not */
 	/* the listing going on */
-	uint64_t list_began_ns;
+	struct http_get *list;
+	uint64_t list_began_ns, list_bytes;
+	const char *list_fault; /* why we ended it, NULL: we did not */
 	char line[KV_KEY_MAX + 1];
 	size_t line_len;
 	bool listing, line_skip;
@@ -60,6 +70,13 @@ static int event_cb(const struct kv_event *e, void *ctx)
 	return 0;
 }
 
+static void rejected(struct source_adapter *a, uint64_t n)
+{
+	a->rejected += n;
+	if (n > 0)
+		a->rejected_ns = clock_now_ns();
+}
+
 static void on_message(const struct stream_message *m, void *ctx)
 {
 	uint64_t seq, now = clock_now_ns();
@@ -68,12 +85,12 @@ static void on_message(const struct stream_message *m, void *ctx)
 	int ret;
 
 	if (m->frames != 3 || kv_seq_decode(m->seq, m->seq_len, &seq) < 0) {
-		a->rejected++;
+		rejected(a, 1);
 		return;
 	}
 	source_batch(&a->s, seq, now);
 	ret = kv_batch_decode(m->payload, m->payload_len, event_cb, a, &b);
-	a->rejected += ret < 0 ? 1 : b.rejected;
+	rejected(a, ret < 0 ? 1 : b.rejected);
 	if (ret < 0) { /* its events are lost */
 		source_overflow(&a->s, now);
 		log_limited(LOG_LEVEL_WARN, "source", 10000, "not a batch source=%s error=%s",
@@ -124,6 +141,17 @@ static int status_data(const char *data, size_t len, void *ctx)
 	return body_add(&((struct source_adapter *)ctx)->status, data, len);
 }
 
+/* What the admin port's answer to path was, for people. */
+static void why(char out[static WHY_MAX], const char *path, int status, const char *text)
+{
+	if (status == 0)
+		snprintf(out, WHY_MAX, "%s: %s", path, text);
+	else if (status == 200)
+		snprintf(out, WHY_MAX, "%s: answers something else", path);
+	else
+		snprintf(out, WHY_MAX, "%s: answers with HTTP status %d", path, status);
+}
+
 static void status_done(int status, const char *text, void *ctx)
 {
 	struct source_adapter *a = ctx;
@@ -133,15 +161,18 @@ static void status_done(int status, const char *text, void *ctx)
 		(uint64_t)json_integer_value(json_object_get(j, "dropped_events"));
 
 	a->asking = false;
+	a->no_status[0] = '\0';
 	if (status == 404)
 		source_status(&a->s, false, 0, clock_now_ns()); /* built without events */
 	else if (status == 200 && json_is_boolean(on))
 		source_status(&a->s, json_is_true(on), published, clock_now_ns());
 	else if (status == 0)
 		source_unanswered(&a->s, clock_now_ns());
-	if (status != 404 && (status != 200 || !json_is_boolean(on)))
+	if (status != 404 && (status != 200 || !json_is_boolean(on))) {
+		why(a->no_status, STATUS, status, text);
 		log_limited(LOG_LEVEL_WARN, "source", 60000, "no status source=%s http=%d error=%s",
 			a->cfg.name, status, text);
+	}
 	json_decref(j);
 }
 
@@ -173,14 +204,28 @@ static void segments_done(int status, const char *text, void *ctx)
 	json_decref(j);
 }
 
+static int line_end(struct source_adapter *a)
+{
+	int rc = a->handler->on_listed(a->line, a->line_len, a->ctx);
+
+	if (rc < 0)
+		a->list_fault = "names more keys than memory suffices for";
+	return rc;
+}
+
 static int list_data(const char *data, size_t len, void *ctx)
 {
 	struct source_adapter *a = ctx;
 
+	a->list_bytes += len;
+	if (a->cfg.list_max > 0 && a->list_bytes > a->cfg.list_max) {
+		a->list_fault = "is longer than all keys in memory can be";
+		return -EFBIG;
+	}
 	for (size_t i = 0; i < len; i++) {
 		if (data[i] == '\n') {
-			if (a->line_len > 0 && !a->line_skip)
-				a->handler->on_listed(a->line, a->line_len, a->ctx);
+			if (a->line_len > 0 && !a->line_skip && line_end(a) < 0)
+				return -ENOSPC;
 			a->line_len = 0;
 			a->line_skip = false;
 		} else if (a->line_len == KV_KEY_MAX) {
@@ -198,25 +243,32 @@ static void list_done(int status, const char *text, void *ctx)
 	bool ok = status == 200;
 
 	if (ok && a->line_len > 0 && !a->line_skip) /* the last one need not end */
-		a->handler->on_listed(a->line, a->line_len, a->ctx);
+		ok = line_end(a) == 0;
 	a->listing = false;
+	a->list = NULL;
+	a->no_list[0] = '\0';
+	if (a->list_fault != NULL)
+		snprintf(a->no_list, sizeof(a->no_list), "%s", a->list_fault);
+	else if (!ok)
+		why(a->no_list, LISTING, status, text);
 	if (a->handler->on_list_end(ok, a->ctx) < 0)
 		ok = false;
 	source_listing_end(&a->s, ok, a->list_began_ns, clock_now_ns());
 	if (!ok)
 		log_limited(LOG_LEVEL_WARN, "source", 10000,
-			"listing failed source=%s http=%d error=%s", a->cfg.name, status, text);
+			"listing failed source=%s http=%d error=%s", a->cfg.name, status,
+			a->list_fault != NULL ? a->list_fault : text);
 }
 
 static const struct http_handler on_status = { status_data, status_done };
 static const struct http_handler on_segments = { segments_data, segments_done };
 static const struct http_handler on_list = { list_data, list_done };
 
-static bool ask(struct source_adapter *a, const char *path, long total_ms,
+static struct http_get *ask(struct source_adapter *a, const char *path, long total_ms,
 	const struct http_handler *h)
 {
 	snprintf(a->url, sizeof(a->url), "%s%s", a->cfg.admin, path);
-	return http_get(a->http, a->url, a->cfg.timeout_ms, total_ms, h, a) != NULL;
+	return http_get(a->http, a->url, a->cfg.timeout_ms, total_ms, h, a);
 }
 
 static void list_begin(struct source_adapter *a, uint64_t now)
@@ -227,7 +279,10 @@ static void list_begin(struct source_adapter *a, uint64_t now)
 	a->list_began_ns = now;
 	a->line_len = 0;
 	a->line_skip = false;
-	a->listing = ask(a, "/get_all_keys", a->cfg.timeout_ms * LIST_TIMEOUTS, &on_list);
+	a->list_bytes = 0;
+	a->list_fault = NULL;
+	a->list = ask(a, LISTING, a->cfg.timeout_ms * LIST_TIMEOUTS, &on_list);
+	a->listing = a->list != NULL;
 	if (!a->listing) {
 		(void)a->handler->on_list_end(false, a->ctx);
 		source_listing_end(&a->s, false, now, now);
@@ -242,10 +297,10 @@ static void act(struct source_adapter *a)
 	if (action == SOURCE_STATUS) {
 		source_status_begin(&a->s, now);
 		if (!a->asking)
-			a->asking = ask(a, "/kv_events/status", a->cfg.timeout_ms, &on_status);
+			a->asking = ask(a, STATUS, a->cfg.timeout_ms, &on_status) != NULL;
 		if (!a->asking_segments)
-			a->asking_segments =
-				ask(a, "/get_segments_detail", a->cfg.timeout_ms, &on_segments);
+			a->asking_segments = ask(a, "/get_segments_detail", a->cfg.timeout_ms,
+						     &on_segments) != NULL;
 	} else if (action == SOURCE_LIST) {
 		list_begin(a, now);
 	}
@@ -323,6 +378,18 @@ void source_adapter_poke(struct source_adapter *a)
 	event_active(a->again, EV_TIMEOUT, 0);
 }
 
+void source_adapter_hurry(struct source_adapter *a)
+{
+	uint64_t took_ns = clock_now_ns() - a->list_began_ns;
+
+	if (!a->listing || took_ns < HURRY_NS ||
+		a->list_bytes / (took_ns / 1000000) * 1000 >= HURRY_BYTES)
+		return;
+	http_cancel(a->list);
+	a->list_fault = "is listed slowly, and others wait";
+	list_done(0, "", a);
+}
+
 struct question {
 	struct source_adapter *a;
 	void (*done)(const struct query_answer *a, size_t n, void *ctx);
@@ -367,4 +434,22 @@ const struct source *source_adapter_state(const struct source_adapter *a)
 uint64_t source_adapter_rejected(const struct source_adapter *a)
 {
 	return a->rejected;
+}
+
+void source_adapter_trouble(const struct source_adapter *a, char *text, size_t len)
+{
+	text[0] = '\0';
+	if (stream_was_cut(a->stream))
+		snprintf(text, len,
+			"sends more than can be read, or a message without an end: cut off");
+	else if (a->no_list[0] != '\0')
+		snprintf(text, len, "%s", a->no_list);
+	else if (a->no_status[0] != '\0')
+		snprintf(text, len, "%s", a->no_status);
+	else if (a->rejected > 0 && clock_now_ns() - a->rejected_ns < REJECTED_SHOWN)
+		snprintf(text, len, "%llu messages or events of it cannot be read",
+			(unsigned long long)a->rejected);
+	else if (a->s.state == SOURCE_DOWN && stream_losses(a->stream) > 0)
+		snprintf(text, len, "its connection was lost, %u times so far",
+			stream_losses(a->stream));
 }

@@ -25,6 +25,7 @@ struct source_adapter_config {
 	const char *events; /* "tcp://10.0.0.5:5557" */
 	const char *admin;  /* "http://10.0.0.5:9003" */
 	long timeout_ms;    /* of an answer of the admin port */
+	uint64_t list_max;  /* bytes of a listing, 0: any number */
 	struct source_config machine;
 };
 
@@ -34,7 +35,8 @@ struct source_adapter_handler {
 	void (*on_clear)(void *ctx);
 	/** -EBUSY: another source is listing; tried again when poked, or a little later. */
 	int (*on_list_begin)(void *ctx);
-	void (*on_listed)(const char *key, size_t len, void *ctx);
+	/** Negative: no room for it, nor for the rest of the listing. */
+	int (*on_listed)(const char *key, size_t len, void *ctx);
 	/** Negative: the listing proves nothing and has to be repeated. */
 	int (*on_list_end)(bool ok, void *ctx);
 };
@@ -48,6 +50,11 @@ void source_adapter_destroy(struct source_adapter *a);
 /** Now it may list. */
 void source_adapter_poke(struct source_adapter *a);
 /**
+ * Another source waits for this one's listing to end, which it does as failed if it has gone on for
+ * HURRY_NS at less than HURRY_BYTES a second. From a timer.
+ */
+void source_adapter_hurry(struct source_adapter *a);
+/**
  * Ask for objects (query.h); what turns out to be gone in silence has everything listed again. 0 or
  * -ENOMEM.
  */
@@ -57,3 +64,5 @@ int source_adapter_query(struct source_adapter *a, const struct kv_text *keys, s
 const struct source *source_adapter_state(const struct source_adapter *a);
 /** Batches that were no batches, and events left out of good ones. */
 uint64_t source_adapter_rejected(const struct source_adapter *a);
+/** What is wrong with it now or was within minutes; "": nothing. */
+void source_adapter_trouble(const struct source_adapter *a, char *text, size_t len);

@@ -92,13 +92,14 @@ static int on_list_begin(void *ctx)
 	return 0;
 }
 
-static void on_listed(const char *key, size_t len, void *ctx)
+static int on_listed(const char *key, size_t len, void *ctx)
 {
 	struct fixture *f = ctx;
 	int n = number(key, len);
 
 	assert_true(f->listing && n >= 0);
 	f->listed[n] = true;
+	return 0;
 }
 
 static int on_list_end(bool ok, void *ctx)

@@ -13,7 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TICK_MS = 100 };
+enum {
+	TICK_MS = 100,
+	REPLAY_TIMEOUTS = 12, /* a replay takes no longer than so many timeouts */
+};
+
+#define REJECTED_SHOWN UINT64_C(300000000000)
 
 struct engine_source {
 	struct engine m;
@@ -25,8 +30,8 @@ struct engine_source {
 	struct stream_dealer *dealer;
 	struct event *tick;
 	bool renew; /* what the dealer still gets is of a replay that was given up */
-	uint64_t heard_ns;
-	uint64_t rejected;
+	uint64_t heard_ns, replay_ns; /* of the replay going on: last heard of, begun */
+	uint64_t rejected, rejected_ns;
 };
 
 static int event_cb(const struct kv_event *e, void *ctx)
@@ -40,6 +45,13 @@ static int event_cb(const struct kv_event *e, void *ctx)
 	s->handler->on_clear(s->ctx);
 	engine_cleared(&s->m);
 	return 0;
+}
+
+static void rejected(struct engine_source *s, uint64_t n)
+{
+	s->rejected += n;
+	if (n > 0)
+		s->rejected_ns = clock_now_ns();
 }
 
 static uint64_t mark_of(const struct stream_message *m)
@@ -61,7 +73,7 @@ static void act(struct engine_source *s, unsigned int what, const struct stream_
 	if ((what & ENGINE_APPLY) == 0)
 		return;
 	ret = kv_batch_decode(m->payload, m->payload_len, event_cb, s, &b);
-	s->rejected += ret < 0 ? 1 : b.rejected;
+	rejected(s, ret < 0 ? 1 : b.rejected);
 	if (ret < 0 && (engine_lost(&s->m) & ENGINE_CLEAR) != 0)
 		s->handler->on_clear(s->ctx);
 	if (ret < 0)
@@ -85,7 +97,7 @@ static void replay_begin(struct engine_source *s, uint64_t now)
 	rc = stream_dealer_ask(s->dealer, frame, sizeof(frame));
 	if (rc == -EAGAIN && now - s->heard_ns <= s->cfg.timeout_ns)
 		return; /* it is still connecting */
-	s->heard_ns = now;
+	s->heard_ns = s->replay_ns = now;
 	act(s, rc == 0 ? engine_replay_begin(&s->m, now) : engine_replay_failed(&s->m, now), NULL);
 }
 
@@ -95,7 +107,7 @@ static void on_message(const struct stream_message *m, void *ctx)
 	uint64_t seq, now = clock_now_ns();
 
 	if (m->frames != 3 || kv_seq_decode(m->seq, m->seq_len, &seq) < 0) {
-		s->rejected++;
+		rejected(s, 1);
 		return;
 	}
 	act(s, engine_batch(&s->m, seq, mark_of(m), now), m);
@@ -111,7 +123,7 @@ static void on_replayed(const struct stream_message *m, void *ctx)
 		return;
 	s->heard_ns = now;
 	if (m->frames != 3 || kv_seq_decode(m->seq, m->seq_len, &seq) < 0)
-		s->rejected++;
+		rejected(s, 1);
 	else if (seq != UINT64_MAX)
 		act(s, engine_replay_batch(&s->m, seq, mark_of(m), now), m);
 	else
@@ -147,6 +159,15 @@ static int dealer_renew(struct engine_source *s)
 	return s->dealer != NULL ? 0 : -errno;
 }
 
+static void replay_failed(struct engine_source *s, const char *why, uint64_t now)
+{
+	log_limited(LOG_LEVEL_WARN, "source", 60000, "no replay source=%s from=%s reason=%s",
+		s->cfg.name, s->cfg.replay, why);
+	if (s->m.replaying)
+		act(s, engine_replay_failed(&s->m, now), NULL);
+	s->renew = true;
+}
+
 static void tick_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct engine_source *s = arg;
@@ -158,15 +179,16 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	engine_tick(&s->m, now);
 	if (s->cfg.replay == NULL)
 		return;
-	if (s->m.replaying && now - s->heard_ns > s->cfg.timeout_ns) {
-		log_limited(LOG_LEVEL_WARN, "source", 60000, "no replay source=%s from=%s",
-			s->cfg.name, s->cfg.replay);
-		act(s, engine_replay_failed(&s->m, now), NULL);
-		s->renew = true;
-	}
+	if (s->m.replaying &&
+		(now - s->heard_ns > s->cfg.timeout_ns ||
+			now - s->replay_ns > REPLAY_TIMEOUTS * s->cfg.timeout_ns))
+		replay_failed(s, "no end of it comes", now);
 	if (s->renew && dealer_renew(s) < 0)
 		return;
-	stream_dealer_poll(s->dealer);
+	if (!stream_dealer_poll(s->dealer)) {
+		replay_failed(s, "it sends more than can be read", now);
+		return;
+	}
 	if (engine_replay_is_due(&s->m, now))
 		replay_begin(s, now);
 	pause(s);
@@ -224,4 +246,20 @@ const struct engine *engine_source_state(const struct engine_source *s)
 uint64_t engine_source_rejected(const struct engine_source *s)
 {
 	return s->rejected;
+}
+
+void engine_source_trouble(const struct engine_source *s, char *text, size_t len)
+{
+	text[0] = '\0';
+	if (stream_was_cut(s->stream))
+		snprintf(text, len,
+			"sends more than can be read, or a message without an end: cut off");
+	else if (s->m.replaying && clock_now_ns() - s->replay_ns > s->cfg.timeout_ns)
+		snprintf(text, len, "its replay does not end");
+	else if (s->rejected > 0 && clock_now_ns() - s->rejected_ns < REJECTED_SHOWN)
+		snprintf(text, len, "%llu messages or events of it cannot be read",
+			(unsigned long long)s->rejected);
+	else if (s->m.state == ENGINE_DOWN && stream_losses(s->stream) > 0)
+		snprintf(text, len, "its connection was lost, %u times so far",
+			stream_losses(s->stream));
 }

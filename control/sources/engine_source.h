@@ -42,3 +42,5 @@ void engine_source_destroy(struct engine_source *e);
 const struct engine *engine_source_state(const struct engine_source *e);
 /** Messages and events that made no sense. */
 uint64_t engine_source_rejected(const struct engine_source *e);
+/** What is wrong with it now or was within minutes; "": nothing. */
+void engine_source_trouble(const struct engine_source *s, char *text, size_t len);

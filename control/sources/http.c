@@ -199,3 +199,9 @@ struct http_get *http_get(struct http *h, const char *url, long timeout_ms, long
 	}
 	return g;
 }
+
+void http_cancel(struct http_get *g)
+{
+	if (g != NULL)
+		get_free(g);
+}

@@ -30,3 +30,5 @@ void http_destroy(struct http *h);
  */
 struct http_get *http_get(struct http *h, const char *url, long timeout_ms, long total_ms,
 	const struct http_handler *handler, void *ctx);
+/** End it without a call. Not from its handler. NULL is ignored. */
+void http_cancel(struct http_get *g);

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/sources/stream.h"
 
+#include "control/base/clock.h"
 #include "control/base/log.h"
 #include "control/sources/kv_event.h"
 
 #include <event2/event.h>
+#include <linux/tcp.h>
 #include <zmq.h>
 
 #include <errno.h>
+#include <malloc.h>
+#include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum {
 	HWM = 100000,
@@ -19,7 +25,14 @@ enum {
 	RECONNECT_MS = 100,
 	RECONNECT_MAX_MS = 5000,
 	SOCKETS_MAX = 16384,
+	LARGE = 1 << 20,
+	CUT_WAITS = 6,   /* times it doubles: 1 s .. 64 s */
+	FRAME_SHORT = 2, /* of a frame on the line, before its bytes: ZMTP 3.0, "Framing" */
+	FRAME_LONG = 9,
+	SPARE = 1 << 20, /* what waits beside a message that is the largest possible */
 };
+#define SECOND    UINT64_C(1000000000)
+#define CUT_SHOWN (300 * SECOND)
 
 struct stream_hub {
 	struct event_base *base;
@@ -27,19 +40,31 @@ struct stream_hub {
 	unsigned int streams; /* so far: names of monitors */
 };
 
+/* What waits of a connection: ZeroMQ reads it ahead of us. */
+struct intake {
+	int fd;         /* ZeroMQ's own, only to ask the kernel about; -1: not connected */
+	uint64_t taken; /* bytes of messages, with their frames' heads */
+	bool progress;  /* since the last look */
+};
+
 struct stream {
+	struct stream_hub *hub;
 	const struct stream_handler *handler;
 	void *ctx;
-	const char *name;
-	void *sub, *monitor;
+	const char *name, *endpoint, *topic;
+	void *sub, *monitor; /* NULL: cut off */
 	struct event *readable, *monitored;
-	bool paused;
+	struct intake intake;
+	bool paused, connected;
+	unsigned int cuts, losses;
+	uint64_t cut_ns, again_ns;
 };
 
 struct stream_dealer {
 	void (*on_message)(const struct stream_message *m, void *ctx);
-	void *ctx, *socket;
+	void *ctx, *socket, *monitor;
 	struct event *readable;
+	struct intake intake;
 };
 
 struct stream_hub *stream_hub_create(struct event_base *base)
@@ -48,6 +73,8 @@ struct stream_hub *stream_hub_create(struct event_base *base)
 
 	if (h == NULL)
 		return NULL;
+	/* Else large messages once freed stay with the arena of ZeroMQ's thread. */
+	(void)mallopt(M_MMAP_THRESHOLD, LARGE);
 	h->base = base;
 	h->zmq = zmq_ctx_new();
 	if (h->zmq != NULL && zmq_ctx_set(h->zmq, ZMQ_MAX_SOCKETS, SOCKETS_MAX) == 0)
@@ -74,23 +101,34 @@ static bool more(void *socket)
 	return zmq_getsockopt(socket, ZMQ_RCVMORE, &yes, &len) == 0 && yes;
 }
 
-/* One message; false: none is waiting. */
-static bool receive(void *socket, void (*fn)(const struct stream_message *m, void *ctx), void *ctx)
+static size_t on_the_line(size_t len)
+{
+	return len + (len < 256 ? FRAME_SHORT : FRAME_LONG);
+}
+
+/* One message, its bytes; 0: none is waiting. */
+static size_t receive(void *socket, struct intake *in,
+	void (*fn)(const struct stream_message *m, void *ctx), void *ctx)
 {
 	struct stream_message m = { 0 };
 	zmq_msg_t frame[3];
+	size_t bytes;
 
 	for (int i = 0; i < 3; i++)
 		zmq_msg_init(&frame[i]);
 	if (zmq_msg_recv(&frame[0], socket, ZMQ_DONTWAIT) < 0)
-		return false;
+		return 0;
+	bytes = on_the_line(zmq_msg_size(&frame[0]));
 	/* All parts of a message come at once. */
 	for (m.frames = 1; more(socket); m.frames++) {
 		zmq_msg_t *f = &frame[m.frames < 3 ? m.frames : 0];
 
 		if (zmq_msg_recv(f, socket, ZMQ_DONTWAIT) < 0)
 			break;
+		bytes += on_the_line(zmq_msg_size(f));
 	}
+	in->taken += bytes;
+	in->progress = true;
 	if (m.frames == 3) {
 		m.seq = zmq_msg_data(&frame[1]);
 		m.seq_len = zmq_msg_size(&frame[1]);
@@ -100,46 +138,97 @@ static bool receive(void *socket, void (*fn)(const struct stream_message *m, voi
 	fn(&m, ctx);
 	for (int i = 0; i < 3; i++)
 		zmq_msg_close(&frame[i]);
-	return true;
+	return bytes;
+}
+
+/* Received by the kernel so far; 0 where it does not say, as of what is no TCP. */
+static uint64_t received(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
+		len < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof(uint64_t))
+		return 0;
+	return info.tcpi_bytes_received;
+}
+
+/* From a timer, a while after the last look. */
+static bool is_flooded(struct intake *in, bool paused)
+{
+	uint64_t all = in->fd >= 0 ? received(in->fd) : 0;
+	uint64_t unread = all > in->taken ? all - in->taken : 0;
+	bool endless = unread > KV_PAYLOAD_MAX + SPARE && !in->progress && !paused;
+
+	in->progress = false;
+	return endless || unread > STREAM_UNREAD_MAX;
 }
 
 /* ZeroMQ's descriptor tells edges, so everything is taken, or we come back by ourselves. */
 static void readable_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct stream *s = arg;
+	size_t all = 0, n;
 
 	(void)fd;
 	(void)what;
-	for (int i = 0; i < STREAM_BATCHES; i++)
-		if (s->paused || !receive(s->sub, s->handler->on_message, s->ctx))
+	for (int i = 0; i < STREAM_BATCHES && all < STREAM_TURN_BYTES; i++, all += n) {
+		if (s->paused)
 			return;
+		n = receive(s->sub, &s->intake, s->handler->on_message, s->ctx);
+		if (n == 0)
+			return;
+	}
 	event_active(s->readable, EV_READ, 0);
+}
+
+/* The next event of a monitor, 0: none. Of CONNECTED the value is the descriptor. */
+static uint16_t monitor_next(void *monitor, int32_t *value)
+{
+	uint16_t event = 0;
+	zmq_msg_t m;
+
+	zmq_msg_init(&m);
+	if (zmq_msg_recv(&m, monitor, ZMQ_DONTWAIT) >= (int)(sizeof(event) + sizeof(*value))) {
+		memcpy(&event, zmq_msg_data(&m), sizeof(event));
+		memcpy(value, (char *)zmq_msg_data(&m) + sizeof(event), sizeof(*value));
+	}
+	while (more(monitor) && zmq_msg_recv(&m, monitor, ZMQ_DONTWAIT) >= 0)
+		;
+	zmq_msg_close(&m);
+	return event;
+}
+
+static void intake_event(struct intake *in, uint16_t event, int32_t value)
+{
+	if (event == ZMQ_EVENT_CONNECTED)
+		*in = (struct intake){ .fd = value, .progress = true };
+	else if (event == ZMQ_EVENT_DISCONNECTED)
+		in->fd = -1;
 }
 
 static void monitored_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct stream *s = arg;
-	zmq_msg_t m;
+	uint16_t event;
+	int32_t value;
 
 	(void)fd;
 	(void)what;
-	zmq_msg_init(&m);
-	while (zmq_msg_recv(&m, s->monitor, ZMQ_DONTWAIT) >= 0) {
-		uint16_t event = 0;
-
-		if (zmq_msg_size(&m) >= sizeof(event) && more(s->monitor))
-			memcpy(&event, zmq_msg_data(&m), sizeof(event));
-		while (more(s->monitor) && zmq_msg_recv(&m, s->monitor, ZMQ_DONTWAIT) >= 0)
-			;
+	while ((event = monitor_next(s->monitor, &value)) != 0) {
+		intake_event(&s->intake, event, value);
 		if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
 			log_info("source", "connected source=%s", s->name);
+			s->connected = true;
 			s->handler->on_connected(s->ctx);
-		} else if (event == ZMQ_EVENT_DISCONNECTED) {
-			log_warn("source", "connection lost source=%s", s->name);
+		} else if (event == ZMQ_EVENT_DISCONNECTED && s->connected) {
+			log_limited(LOG_LEVEL_WARN, "source", 1000, "connection lost source=%s",
+				s->name);
+			s->connected = false;
+			s->losses++;
 			s->handler->on_disconnected(s->ctx);
 		}
 	}
-	zmq_msg_close(&m);
 }
 
 static struct event *watch(struct event_base *base, void *socket, event_callback_fn fn, void *ctx)
@@ -173,24 +262,52 @@ static bool options_set(void *socket)
 		option_set(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS);
 }
 
-static int subscribe(struct stream *s, struct stream_hub *h, const char *endpoint,
-	const char *topic)
+/* A PAIR that hears of the socket's connections, before it has any. */
+static void *monitor_create(struct stream_hub *h, void *socket, int events)
 {
-	char monitor[64];
+	void *monitor = zmq_socket(h->zmq, ZMQ_PAIR);
+	char name[64];
 
-	snprintf(monitor, sizeof(monitor), "inproc://monitor-%u", h->streams++);
+	snprintf(name, sizeof(name), "inproc://monitor-%u", h->streams++);
+	if (monitor == NULL)
+		return NULL;
+	if (option_set(monitor, ZMQ_LINGER, 0) && zmq_socket_monitor(socket, name, events) == 0 &&
+		zmq_connect(monitor, name) == 0)
+		return monitor;
+	zmq_close(monitor);
+	return NULL;
+}
+
+static int subscribe(struct stream *s)
+{
+	struct stream_hub *h = s->hub;
+
+	s->intake.fd = -1;
 	s->sub = zmq_socket(h->zmq, ZMQ_SUB);
-	s->monitor = zmq_socket(h->zmq, ZMQ_PAIR);
-	if (s->sub == NULL || s->monitor == NULL || !options_set(s->sub) ||
-		!option_set(s->monitor, ZMQ_LINGER, 0) ||
-		zmq_setsockopt(s->sub, ZMQ_SUBSCRIBE, topic, strlen(topic)) < 0 ||
-		zmq_socket_monitor(s->sub, monitor,
-			ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0 ||
-		zmq_connect(s->monitor, monitor) < 0 || zmq_connect(s->sub, endpoint) < 0)
+	if (s->sub == NULL || !options_set(s->sub) ||
+		zmq_setsockopt(s->sub, ZMQ_SUBSCRIBE, s->topic, strlen(s->topic)) < 0)
+		return -errno;
+	s->monitor = monitor_create(h, s->sub,
+		ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+	if (s->monitor == NULL || zmq_connect(s->sub, s->endpoint) < 0)
 		return -errno;
 	s->readable = watch(h->base, s->sub, readable_cb, s);
 	s->monitored = watch(h->base, s->monitor, monitored_cb, s);
 	return s->readable != NULL && s->monitored != NULL ? 0 : -ENOMEM;
+}
+
+static void unsubscribe(struct stream *s)
+{
+	if (s->readable != NULL)
+		event_free(s->readable);
+	if (s->monitored != NULL)
+		event_free(s->monitored);
+	if (s->monitor != NULL)
+		zmq_close(s->monitor);
+	if (s->sub != NULL)
+		zmq_close(s->sub);
+	s->readable = s->monitored = NULL;
+	s->monitor = s->sub = NULL;
 }
 
 struct stream *stream_create(struct stream_hub *h, const char *name, const char *endpoint,
@@ -201,10 +318,13 @@ struct stream *stream_create(struct stream_hub *h, const char *name, const char 
 
 	if (s == NULL)
 		return NULL;
+	s->hub = h;
 	s->handler = handler;
 	s->ctx = ctx;
 	s->name = name;
-	rc = subscribe(s, h, endpoint, topic);
+	s->endpoint = endpoint;
+	s->topic = topic;
+	rc = subscribe(s);
 	if (rc == 0)
 		return s;
 	stream_destroy(s);
@@ -216,39 +336,81 @@ void stream_destroy(struct stream *s)
 {
 	if (s == NULL)
 		return;
-	if (s->readable != NULL)
-		event_free(s->readable);
-	if (s->monitored != NULL)
-		event_free(s->monitored);
-	if (s->monitor != NULL)
-		zmq_close(s->monitor);
-	if (s->sub != NULL)
-		zmq_close(s->sub);
+	unsubscribe(s);
 	free(s);
 }
 
 void stream_pause(struct stream *s, bool paused)
 {
-	if (s->paused && !paused)
+	if (s->paused && !paused && s->readable != NULL)
 		event_active(s->readable, EV_READ, 0);
 	s->paused = paused;
 }
 
+/* All that waits of it goes with its socket. */
+static void cut_off(struct stream *s, uint64_t now_ns)
+{
+	unsigned int wait_s = 1u << (s->cuts < CUT_WAITS ? s->cuts : CUT_WAITS);
+
+	log_warn("source",
+		"sends more than can be read, or a message without an end: cut off source=%s "
+		"seconds=%u",
+		s->name, wait_s);
+	unsubscribe(s);
+	s->cuts++;
+	s->cut_ns = now_ns;
+	s->again_ns = now_ns + wait_s * SECOND;
+	if (!s->connected)
+		return;
+	s->connected = false;
+	s->handler->on_disconnected(s->ctx);
+}
+
 void stream_poll(struct stream *s)
 {
+	uint64_t now_ns = clock_now_ns();
+	int rc;
+
+	if (s->sub != NULL && is_flooded(&s->intake, s->paused))
+		cut_off(s, now_ns);
+	if (s->sub == NULL) {
+		if (now_ns < s->again_ns)
+			return;
+		rc = subscribe(s);
+		if (rc < 0) {
+			log_limited(LOG_LEVEL_ERROR, "source", 10000,
+				"cannot connect again source=%s error=%s", s->name, strerror(-rc));
+			unsubscribe(s);
+			s->again_ns = now_ns + SECOND;
+			return;
+		}
+	}
 	event_active(s->monitored, EV_READ, 0);
 	event_active(s->readable, EV_READ, 0);
+}
+
+bool stream_was_cut(const struct stream *s)
+{
+	return s->cuts > 0 && (s->sub == NULL || clock_now_ns() - s->cut_ns < CUT_SHOWN);
+}
+
+unsigned int stream_losses(const struct stream *s)
+{
+	return s->losses;
 }
 
 static void answered_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct stream_dealer *d = arg;
+	size_t all = 0, n;
 
 	(void)fd;
 	(void)what;
-	for (int i = 0; i < STREAM_BATCHES; i++)
-		if (!receive(d->socket, d->on_message, d->ctx))
+	for (int i = 0; i < STREAM_BATCHES && all < STREAM_TURN_BYTES; i++, all += n) {
+		n = receive(d->socket, &d->intake, d->on_message, d->ctx);
+		if (n == 0)
 			return;
+	}
 	event_active(d->readable, EV_READ, 0);
 }
 
@@ -262,10 +424,16 @@ struct stream_dealer *stream_dealer_create(struct stream_hub *h, const char *end
 		return NULL;
 	d->on_message = on_message;
 	d->ctx = ctx;
+	d->intake.fd = -1;
 	d->socket = zmq_socket(h->zmq, ZMQ_DEALER);
 	/* Nothing is queued for a connection that is not there. */
 	if (d->socket == NULL || !options_set(d->socket) ||
-		!option_set(d->socket, ZMQ_IMMEDIATE, 1) || zmq_connect(d->socket, endpoint) < 0) {
+		!option_set(d->socket, ZMQ_IMMEDIATE, 1)) {
+		rc = errno;
+		goto err;
+	}
+	d->monitor = monitor_create(h, d->socket, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED);
+	if (d->monitor == NULL || zmq_connect(d->socket, endpoint) < 0) {
 		rc = errno;
 		goto err;
 	}
@@ -284,6 +452,8 @@ void stream_dealer_destroy(struct stream_dealer *d)
 		return;
 	if (d->readable != NULL)
 		event_free(d->readable);
+	if (d->monitor != NULL)
+		zmq_close(d->monitor);
 	if (d->socket != NULL)
 		zmq_close(d->socket);
 	free(d);
@@ -296,7 +466,15 @@ int stream_dealer_ask(struct stream_dealer *d, const void *frame, size_t len)
 	return zmq_send(d->socket, frame, len, ZMQ_DONTWAIT) < 0 ? -errno : 0;
 }
 
-void stream_dealer_poll(struct stream_dealer *d)
+bool stream_dealer_poll(struct stream_dealer *d)
 {
+	uint16_t event;
+	int32_t value;
+
+	while ((event = monitor_next(d->monitor, &value)) != 0)
+		intake_event(&d->intake, event, value);
+	if (is_flooded(&d->intake, false))
+		return false;
 	event_active(d->readable, EV_READ, 0);
+	return true;
 }
