@@ -157,9 +157,9 @@ static const struct ctl_option pki_init[] = {
 };
 
 static const struct ctl_option pki_issue[] = {
-	{ "role", "ROLE", 0, "edge, site-master, master or operator" },
+	{ "role", "ROLE", 0, "edge, site-master, master, operator or tenant" },
 	{ "site", "SITE", 0, "site of an edge or site master (others: -)" },
-	{ "name", "NAME", 0, "of its holder" },
+	{ "name", "NAME", 0, "of its holder; of a tenant, its own" },
 	{ "days", "N", 0, "days the certificate is valid (365)" },
 	{ "file", "NAME", 0, "write NAME.pem and NAME.key (the name)" },
 	END,

@@ -219,8 +219,8 @@ int pki_issue(const char *dir, const struct pki_request *req, char *err, size_t 
 
 	if (rpc_identity_format(&req->id, uri, sizeof(uri)) != 0) {
 		snprintf(err, err_len,
-			"bad identity: site \"%s\", role \"%s\" (edge, site-master, master or "
-			"operator), name \"%s\"",
+			"bad identity: site \"%s\", role \"%s\" (edge, site-master, master, "
+			"operator or tenant), name \"%s\"",
 			req->id.site, req->id.role, req->id.name);
 		return -EINVAL;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/log.h"
+#include "control/master/commits.h"
 #include "control/master/master.h"
 #include "control/master/replication.h"
 
@@ -25,10 +26,10 @@ static int on_open(struct rpc_conn *conn, void *ctx)
 	if (m->stopping)
 		return rpc_fail(conn, ESHUTDOWN, "the master is stopping");
 	if (strcmp(id->role, "edge") != 0 && strcmp(id->role, "operator") != 0 &&
-		strcmp(id->role, "site-master") != 0)
+		strcmp(id->role, "site-master") != 0 && strcmp(id->role, "tenant") != 0)
 		return rpc_fail(conn, EACCES,
 			"a certificate of role %s has no business here: use role edge, "
-			"site-master or operator",
+			"site-master, operator or tenant",
 			id->role);
 	log_debug("master", "connected peer=%s role=%s site=%s name=%s", rpc_peer_address(conn),
 		id->role, id->site, id->name);
@@ -58,6 +59,7 @@ static void on_close(struct rpc_conn *conn, int err, const char *text, void *ctx
 	if (c->edge != NULL)
 		log_warn("master", "edge disconnected site=%s edge=%s reason=%s", c->edge->site,
 			c->edge->name, text);
+	commits_stop(c);
 	edge_disconnected(c);
 	sitemaster_disconnected(c, text);
 	LIST_REMOVE(c, entry);

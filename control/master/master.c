@@ -6,6 +6,7 @@
 #include "control/base/log.h"
 #include "control/base/notify.h"
 #include "control/base/signals.h"
+#include "control/master/commits.h"
 #include "control/master/replication.h"
 
 #include <event2/event.h>
@@ -90,6 +91,7 @@ static void commit(struct master *m)
 	}
 	edges_acknowledge(m);
 	operators_committed(m);
+	commits_committed(m);
 	orderbook_flushed(m->book);
 }
 
@@ -264,6 +266,7 @@ static void free_client_memory(struct master *m)
 	struct client *c;
 
 	while ((c = LIST_FIRST(&m->clients)) != NULL) {
+		commits_stop(c);
 		LIST_REMOVE(c, entry);
 		free(c->acks);
 		free(c);
@@ -284,7 +287,10 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 	TAILQ_INIT(&m.sites);
 	TAILQ_INIT(&m.edges);
 	LIST_INIT(&m.clients);
+	TAILQ_INIT(&m.subscriptions);
 	rc = open_events(&m);
+	if (rc == 0)
+		rc = commits_create(&m);
 	if (rc == 0)
 		rc = open_ledger(&m, opt->min_term);
 	if (rc == 0)
@@ -312,6 +318,7 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 	orderbook_destroy(m.book);
 	ledger_close(m.ledger);
 	sites_free(&m);
+	commits_destroy(&m);
 	free_event(m.commit_timer);
 	free_event(m.tick_timer);
 	free_event(m.watch_timer);

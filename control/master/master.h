@@ -19,6 +19,7 @@
  *   clients.c     connections: who may do what
  *   edges.c       messages of edges: registration, results, reports; shipments to them
  *   operators.c   requests of straitctl
+ *   commits.c     who follows what is committed (commits.h)
  *   view.c        orders, sites and edges as messages for people
  *   replication.c what sites hold by the word of their site masters, and orders for what is
  *                 missing (replication.h)
@@ -88,6 +89,8 @@ struct client {
 	/* role operator */
 	uint64_t await_order; /* answer when the commit is done; 0: nothing */
 	uint64_t watch_order; /* 0: none */
+	/* role operator or tenant */
+	struct subscription *commits; /* NULL: none */
 };
 
 struct master {
@@ -103,6 +106,9 @@ struct master {
 	TAILQ_HEAD(, site) sites;
 	TAILQ_HEAD(, edge) edges;
 	LIST_HEAD(, client) clients;
+	TAILQ_HEAD(, subscription) subscriptions; /* commits.h */
+	uint32_t subscriptions_count;
+	struct event *commits_timer;
 	struct replication *replication;
 	struct local_sites *locals;
 	uint64_t term, started_ns;

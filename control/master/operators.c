@@ -2,6 +2,7 @@
 #include "control/base/clock.h"
 #include "control/base/log.h"
 #include "control/base/name.h"
+#include "control/master/commits.h"
 #include "control/master/master.h"
 #include "control/master/replication.h"
 #include "control/orders/feasible.h"
@@ -648,6 +649,15 @@ static void replication(struct client *c, const Strait__Request *r)
 	reply(c, &v);
 }
 
+static void commits(struct client *c, const Strait__Request *r)
+{
+	char why[256];
+	int rc = commits_start(c, r, why, sizeof(why));
+
+	if (rc != 0 && rc != -ESTALE)
+		reply_error(c, -rc, why);
+}
+
 static void request(struct client *c, const Strait__Request *r)
 {
 	struct view v;
@@ -702,6 +712,9 @@ static void request(struct client *c, const Strait__Request *r)
 	case STRAIT__REQUEST__VERB__FETCH:
 		replication(c, r);
 		break;
+	case STRAIT__REQUEST__VERB__COMMITS:
+		commits(c, r);
+		break;
 	default:
 		reply_error(c, EOPNOTSUPP, "this master does not know the request: is it older?");
 		break;
@@ -714,12 +727,16 @@ int operator_message(struct client *c, uint16_t type, const uint8_t *body, size_
 
 	if (type != STRAIT__MSG_TYPE__MSG_REQUEST)
 		return -EOPNOTSUPP;
-	if (c->await_order != 0 || c->watch_order != 0)
+	if (c->await_order != 0 || c->watch_order != 0 || c->commits != NULL)
 		return rpc_fail(c->conn, EBUSY, "one request at a time");
 	r = strait__request__unpack(NULL, len, body);
 	if (r == NULL)
 		return -EBADMSG;
-	request(c, r);
+	if (strcmp(rpc_peer(c->conn)->role, "operator") != 0 &&
+		r->verb != STRAIT__REQUEST__VERB__COMMITS)
+		reply_error(c, EACCES, "a certificate of role tenant may follow commits only");
+	else
+		request(c, r);
 	strait__request__free_unpacked(r, NULL);
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/clock.h"
+#include "control/master/commits.h"
 #include "control/master/master.h"
 #include "control/master/replication.h"
 
@@ -91,6 +92,7 @@ void view_fini(struct view *v)
 		free(v->reply.counters[i]);
 	}
 	view_replication_fini(v);
+	view_commits_fini(v);
 	free(v->reply.orders);
 	free(v->reply.sites);
 	free(v->reply.edges);

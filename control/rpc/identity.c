@@ -14,7 +14,8 @@ static const char prefix[] = "spiffe://strait/site/";
 static bool role_is_valid(const char *role)
 {
 	return strcmp(role, "edge") == 0 || strcmp(role, "site-master") == 0 ||
-		strcmp(role, "master") == 0 || strcmp(role, "operator") == 0;
+		strcmp(role, "master") == 0 || strcmp(role, "operator") == 0 ||
+		strcmp(role, "tenant") == 0;
 }
 
 static bool identity_is_valid(const struct rpc_identity *id)

@@ -17,8 +17,8 @@
  * nothing was sent for 2 s and close after 10 s without a byte; callers never see PING and PONG.
  *
  * Identity comes from the certificate alone: URI SAN
- * spiffe://strait/site/<site>/role/<role>/name/<name>, role edge, site-master, master or operator
- * (site "-" where none applies). Host names are not compared.
+ * spiffe://strait/site/<site>/role/<role>/name/<name>, role edge, site-master, master, operator or
+ * tenant (site "-" where none applies). Host names are not compared.
  *
  * An Error from the peer ends the connection and is told by on_close: its code (negative) and its
  * text; on_message never sees one. With TLS 1.3 the initiator's on_open runs before the other
