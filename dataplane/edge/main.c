@@ -10,6 +10,7 @@
 #include "dataplane/edge/eal.h"
 #include "dataplane/edge/numa.h"
 #include "dataplane/edge/pool_fault.h"
+#include "dataplane/edge/pool_prefault.h"
 #include "dataplane/edge/port.h"
 #include "dataplane/edge/worker.h"
 #include "dataplane/pool/shm_pool.h"
@@ -267,6 +268,7 @@ static int run(struct edge_config *cfg, struct rpc_tls *tls)
 {
 	struct pool *pools[EDGE_POOLS_MAX];
 	struct control_parts parts = { .tls = tls, .pools = pools };
+	struct pool_prefault *prefault;
 	struct control *control;
 	int status = EXIT_FAILURE;
 	char err[512];
@@ -295,6 +297,9 @@ static int run(struct edge_config *cfg, struct rpc_tls *tls)
 	ret = pool_fault_init(cfg, pools);
 	if (ret < 0)
 		log_warn("main", "signal SIGBUS: %s", strerror(-ret));
+	prefault = pool_prefault_start(pools, cfg->pool_count);
+	if (prefault == NULL)
+		log_warn("main", "pool pages are mapped as objects come: %s", strerror(errno));
 	parts.base = event_base_new();
 	if (parts.base == NULL) {
 		log_error("main", "event loop: %s", strerror(errno));
@@ -317,6 +322,7 @@ stop_workers:
 	event_base_free(parts.base);
 	tls = NULL;
 close_pools:
+	pool_prefault_stop(prefault);
 	pool_fault_fini();
 	close_pools(pools, cfg->pool_count);
 destroy_workers:

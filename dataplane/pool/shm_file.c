@@ -285,6 +285,22 @@ err:
 	return rc;
 }
 
+bool shm_file_is_reserved(const struct shm *shm)
+{
+	struct statfs fs;
+	struct stat st;
+
+	if (fstatfs(shm->fd, &fs) != 0 || fstat(shm->fd, &st) != 0)
+		return false;
+	switch ((unsigned long)fs.f_type) {
+	case TMPFS_MAGIC:
+	case HUGETLBFS_MAGIC:
+		return (uint64_t)st.st_blocks * 512 >= shm->geo.file_size;
+	default:
+		return false;
+	}
+}
+
 int shm_file_check(struct shm *shm, const char *path, char *err, size_t err_len)
 {
 	const struct reason why = { .text = err, .len = err_len };

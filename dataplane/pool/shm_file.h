@@ -24,4 +24,6 @@ int shm_file_open(struct shm *shm, const char *path, const struct shm_pool_optio
  * any more: the lock is refused from now on, for what lies behind its end is SIGBUS.
  */
 int shm_file_check(struct shm *shm, const char *path, char *err, size_t err_len);
+/* Is the file memory, and has it all of it already? */
+bool shm_file_is_reserved(const struct shm *shm);
 void shm_file_close(struct shm *shm);

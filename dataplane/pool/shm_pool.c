@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 struct shm_pool {
 	struct pool pool;
@@ -133,6 +134,20 @@ static int pool_join(struct shm *shm, const char *path, char *err, size_t err_le
 		snprintf(err, err_len, "%s: %s", path, what);
 	}
 	return rc;
+}
+
+int shm_pool_prefault(struct pool *p, uint64_t *at, uint64_t bytes)
+{
+	const struct shm *shm = shm_pool_file(p);
+
+	if (*at == 0 && !shm_file_is_reserved(shm))
+		return 0;
+	if (bytes > shm->geo.file_size - *at)
+		bytes = shm->geo.file_size - *at;
+	if (bytes == 0 || madvise((uint8_t *)shm->hdr + *at, bytes, MADV_POPULATE_WRITE) != 0)
+		return 0;
+	*at += bytes;
+	return 1;
 }
 
 struct pool *shm_pool_open(const char *path, const struct shm_pool_options *options, char *err,

@@ -32,5 +32,13 @@ struct shm *shm_pool_file(struct pool *pool);
 /* Room for objects in a pool file of this size; 0: not a size a pool can have. */
 uint64_t shm_pool_arena_bytes(uint64_t file_bytes);
 
+/*
+ * Map the next bytes at *at, which begins at 0 and moves on, so that whoever touches them causes no
+ * page fault. 1: call again; 0: all is done, or nothing is to be done: not memory (tmpfs,
+ * hugetlbfs), or memory that was not reserved when the file was made and would be taken now. From
+ * any thread, beside everything else.
+ */
+int shm_pool_prefault(struct pool *pool, uint64_t *at, uint64_t bytes);
+
 /* Does address lie in the mapping? May be called from a signal handler. */
 bool shm_pool_has_address(const struct pool *pool, const void *address);
