@@ -7,6 +7,7 @@
 #include "dataplane/edge/config_schema.h"
 #include "dataplane/edge/numa.h"
 #include "dataplane/pool/shm_pool.h"
+#include "dataplane/transport/pacer.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -426,6 +427,9 @@ static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_conf
 	cfg->poll_mode = r->worker.poll_mode;
 	cfg->max_sleep_us = count_default(ck, "worker.max_sleep_us", &r->worker.max_sleep_us,
 		MAX_SLEEP_US_DEFAULT);
+	cfg->burst = r->worker.burst != NULL ? *r->worker.burst : 0;
+	if (r->worker.burst != NULL && (cfg->burst < 2 || cfg->burst > PACER_BURST_MAX))
+		fail(ck, "worker.burst", "worker.burst: 2 to %d packets", PACER_BURST_MAX);
 }
 
 static void check_cpu(struct check *ck, const char *where, int32_t cpu)

@@ -66,6 +66,7 @@ static const struct cyaml_schema_field worker_fields[] = {
 		cpus, &cpu_schema, 0, PORT_WORKERS_MAX),
 	BOOL_OPT(struct raw_worker, poll_mode),
 	COUNT_OPT(struct raw_worker, max_sleep_us),
+	COUNT_OPT(struct raw_worker, burst),
 	CYAML_FIELD_END,
 };
 

@@ -31,6 +31,7 @@ struct raw_worker {
 	uint32_t cpus_count;
 	bool poll_mode;
 	uint32_t *max_sleep_us;
+	uint32_t *burst;
 };
 
 struct raw_control {

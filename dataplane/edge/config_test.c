@@ -102,6 +102,7 @@ static void a_good_file_loads_with_defaults(void **state)
 	assert_int_equal(cfg.port.prefix_len, 24);
 	assert_int_equal(cfg.port.udp_port, 4790);
 	assert_int_equal(cfg.port.mtu, 1500);
+	assert_int_equal(cfg.burst, 0);
 	assert_int_equal(cfg.cap_bps, 1000000000);
 	assert_int_equal(cfg.caps[0].bps, 200000000);
 	assert_true(cfg.drain_timeout_ns == 10000000000);
@@ -234,6 +235,8 @@ static void errors_name_the_line_and_what_to_do(void **state)
 		{ "credit:", "session: {window_packets: 1000}\ncredit:", 20, "1024 to" },
 		{ "credit:", "worker: {count: 0}\ncredit:", 20, "leave it out" },
 		{ "credit:", "worker: {count: 17}\ncredit:", 20, "at most 16" },
+		{ "credit:", "worker: {burst: 1}\ncredit:", 20, "2 to 1024" },
+		{ "credit:", "worker: {burst: 1025}\ncredit:", 20, "2 to 1024" },
 		{ "credit:", "worker: {count: 2, cpu: 0}\ncredit:", 20, "worker.cpus" },
 		{ "credit:", "worker: {count: 2, cpus: [0]}\ncredit:", 20, "give each one" },
 		{ "credit:", "worker: {count: 2, cpus: [0, 0]}\ncredit:", 20, "two workers" },

@@ -389,6 +389,7 @@ static int create_peers(struct control *c, char *err, size_t err_len)
 		.cap_bps = cfg->cap_bps,
 		.total_cap_bps = cfg->total_cap_bps,
 		.lan_cap_bps = cfg->lan_cap_bps,
+		.burst_packets = cfg->burst != 0 ? cfg->burst : port_burst(c->parts.port),
 		.caps = cfg->caps,
 		.cap_count = cfg->cap_count,
 		.log_packets = cfg->log_packets,

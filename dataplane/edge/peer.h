@@ -55,6 +55,7 @@ struct peers_config {
 	uint8_t dscp;
 	uint64_t cap_bps;       /* of links to sites not in caps; 0: none */
 	uint64_t total_cap_bps; /* of all links together; 0: none */
+	uint32_t burst_packets; /* a late worker may send at once; 0: PACER_BURST */
 	uint64_t lan_cap_bps; /* in place of cap_bps where the order's way is the LAN; 0: cap_bps */
 	const struct peer_cap *caps;
 	uint32_t cap_count;

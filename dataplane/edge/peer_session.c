@@ -146,6 +146,7 @@ static int config_fill(struct session_config *cfg, struct peers *ps, const struc
 		(net_ip_is4(ps->cfg.data_ip) ? NET_IPV4_BYTES : NET_IPV6_BYTES) + NET_UDP_BYTES;
 	if (theirs->symbol_bytes < cfg->symbol_bytes)
 		cfg->symbol_bytes = (uint16_t)theirs->symbol_bytes;
+	cfg->burst_packets = ps->cfg.burst_packets;
 	cfg->log_packets = ps->cfg.log_packets;
 	cfg->window_packets = ps->cfg.window_packets;
 	cfg->scratch_slots = ps->cfg.scratch_slots;

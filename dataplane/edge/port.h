@@ -98,6 +98,8 @@ struct net_ip port_next_hop(const struct port *p, struct net_ip ip);
 
 /** IP and UDP headers of its datagrams: 28, or 48 over IPv6. */
 uint8_t port_ip_bytes(const struct port *p);
+/** Packets a worker of this port may send at once to make up for having come late (pacer.h). */
+uint32_t port_burst(const struct port *p);
 /** Symbol bytes that fill this port's MTU: mtu - IP and UDP - 40, within wire.h's bounds. */
 uint16_t port_symbol_bytes(const struct port *p);
 

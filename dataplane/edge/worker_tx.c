@@ -10,7 +10,6 @@
 enum {
 	TX_TRIES = 4, /* calls a turn; net_tap returns 0 for ever on what it cannot send */
 	ANNOUNCE_COUNT_NS = 1000000000,
-	SLACK_MOST_NS = 50000,
 };
 
 static uint16_t burst(struct worker *w, struct rte_mbuf **m, uint16_t n)
@@ -245,7 +244,7 @@ uint64_t worker_tx_next(struct worker *w, uint64_t *slack_ns)
 {
 	uint64_t next = w->arp.next_ns, t;
 
-	*slack_ns = SLACK_MOST_NS;
+	*slack_ns = (uint64_t)w->cfg.max_sleep_us * 1000;
 	if (w->announcements > 0 && w->link_up && w->announce_ns < next)
 		next = w->announce_ns;
 	/* A full port is asked again soon; nothing tells when it has room. */

@@ -2,7 +2,6 @@
 #include "dataplane/transport/pacer.h"
 
 enum {
-	BURST_PACKETS = 16,
 	BURST_PACKETS_MIN = 2,
 	BURST_NS_MAX = 2000000,
 };
@@ -51,7 +50,7 @@ static void set_costs(struct pacer *p, uint64_t rate_bps, uint32_t packet_line_b
 	byte = (BYTE_Q32_AT_1_BPS + rate_bps - 1) / rate_bps;
 	p->byte_q32 = byte > UINT64_MAX ? UINT64_MAX : (uint64_t)byte;
 	packet = (time_q32)p->byte_q32 * packet_line_bytes;
-	burst = BURST_PACKETS * packet;
+	burst = p->burst_packets * packet;
 	if (burst > burst_max)
 		burst = burst_max;
 	if (burst < BURST_PACKETS_MIN * packet)
@@ -62,10 +61,14 @@ static void set_costs(struct pacer *p, uint64_t rate_bps, uint32_t packet_line_b
 	p->burst_ns = (uint64_t)((burst - packet + UINT32_MAX) >> 32);
 }
 
-void pacer_init(struct pacer *p, uint64_t rate_bps, uint32_t packet_line_bytes)
+void pacer_init(struct pacer *p, uint64_t rate_bps, uint32_t packet_line_bytes,
+	uint32_t burst_packets)
 {
 	p->next_ns = 0;
 	p->next_q32 = 0;
+	p->burst_packets = burst_packets == 0     ? PACER_BURST
+		: burst_packets > PACER_BURST_MAX ? PACER_BURST_MAX
+						  : burst_packets;
 	set_costs(p, rate_bps, packet_line_bytes);
 }
 

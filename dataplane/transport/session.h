@@ -66,10 +66,11 @@ struct session_config {
 	 * queueing delay (rate.h). 0: no cap, the line's rate is found.
 	 */
 	uint64_t cap_bps;
-	uint64_t rtt_hint_ns;  /* before the first sample; 100 ms when 0 */
-	double loss_prior;     /* before losses were measured; 0.01 when negative */
-	uint16_t symbol_bytes; /* most in both directions; transfers we send may have less */
-	uint8_t ip_bytes;      /* IP and UDP headers of a datagram: 28, or 48 over IPv6; 0: 28 */
+	uint64_t rtt_hint_ns;   /* before the first sample; 100 ms when 0 */
+	double loss_prior;      /* before losses were measured; 0.01 when negative */
+	uint16_t symbol_bytes;  /* most in both directions; transfers we send may have less */
+	uint8_t ip_bytes;       /* IP and UDP headers of a datagram: 28, or 48 over IPv6; 0: 28 */
+	uint32_t burst_packets; /* that a late caller may send at once (pacer.h); 0: PACER_BURST */
 
 	/* Sizes in packets or symbols, rounded up to 2^n for the first two; 0: the default. */
 	uint32_t log_packets;    /* outstanding packets remembered; 131072 */

@@ -129,7 +129,8 @@ struct session *session_create(const struct session_config *cfg)
 	s->token = cfg->seed * UINT64_C(0x9e3779b97f4a7c15) ^ UINT64_C(0xd1b54a32d192ed03);
 	rate_init(&s->tx.rate, s->cfg.cap_bps);
 	pacer_init(&s->pacer, s->tx.rate.rate_bps,
-		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s));
+		s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s),
+		s->cfg.burst_packets);
 	mtu_init(&s->mtu, s->cfg.symbol_bytes, s->cfg.ip_bytes);
 	s->rx_path_bytes = s->path_before = s->cfg.symbol_bytes;
 	ret = key_tx_init(&s->tx_keys, cfg->aead, cfg->secret, cfg->direction, cfg->queue);

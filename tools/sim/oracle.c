@@ -144,7 +144,7 @@ void oracle_run(const struct plan *p, uint64_t limit_ns, struct sim_result *out)
 		return;
 	}
 	pacer_init(&o.pacer, plan_rate_bps(p),
-		p->world.symbol_bytes + STRAIT_OVERHEAD_BYTES + world_line_overhead(&p->world));
+		p->world.symbol_bytes + STRAIT_OVERHEAD_BYTES + world_line_overhead(&p->world), 0);
 	out->ok = orders_send(&o, &out->bytes);
 	if (!out->ok)
 		snprintf(out->error, sizeof(out->error), "not all got through in %.3f s",
