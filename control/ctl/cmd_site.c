@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* site list|show|add|del, edge list|show, status: what the master knows of the world. */
+/* site list|show|add|del, edge list|show|drain|undrain, status: what the master knows of the world. */
 
 static const char *rate_text(uint64_t bps, char buf[static UNITS_TEXT_MAX])
 {
@@ -17,10 +17,10 @@ static const char *rate_text(uint64_t bps, char buf[static UNITS_TEXT_MAX])
 
 static void print_sites(const Strait__Reply *r)
 {
-	static const char *const columns[] = { "SITE", "LABEL", ">EDGES", ">UP", ">CAP", "FROM",
-		NULL };
+	static const char *const columns[] = { "SITE", "LABEL", ">EDGES", ">UP", ">DRAINING",
+		">ORDERS", ">BACKLOG", ">CAP", "FROM", NULL };
 	struct table *t = table_create(columns);
-	char cap[UNITS_TEXT_MAX];
+	char cap[UNITS_TEXT_MAX], left[UNITS_TEXT_MAX];
 
 	for (size_t i = 0; i < r->n_sites; i++) {
 		const Strait__SiteInfo *s = r->sites[i];
@@ -29,6 +29,9 @@ static void print_sites(const Strait__Reply *r)
 		table_cell(t, "%s", s->label != NULL && s->label[0] != '\0' ? s->label : "-");
 		table_cell(t, "%u", s->edges);
 		table_cell(t, "%u", s->edges_up);
+		table_cell(t, "%u", s->edges_draining);
+		table_cell(t, "%" PRIu64, s->orders);
+		table_cell(t, "%s", units_format_bytes(s->backlog_bytes, left));
 		table_cell(t, "%s", rate_text(s->cap_bps, cap));
 		table_cell(t, "%s", s->configured ? "configuration" : "straitctl");
 	}
@@ -55,15 +58,17 @@ static json_t *edges_json(const Strait__Reply *r)
 
 static const char *edge_state(const Strait__EdgeInfo *e)
 {
-	return e->connected ? "connected" : e->refused != NULL ? "refused" : "gone";
+	if (!e->connected)
+		return e->refused != NULL ? "refused" : e->lost ? "lost" : "gone";
+	return e->state != NULL ? e->state : "connected";
 }
 
 static void print_edges(const Strait__Reply *r)
 {
 	static const char *const columns[] = { "SITE", "EDGE", "STATE", "SINCE", ">LINKS UP",
-		"MANAGEMENT", "PROGRAM", NULL };
+		">ORDERS", ">BACKLOG", ">SHARE", "MANAGEMENT", "PROGRAM", NULL };
 	struct table *t = table_create(columns);
-	char when[TIME_TEXT_MAX];
+	char when[TIME_TEXT_MAX], text[UNITS_TEXT_MAX];
 
 	for (size_t i = 0; i < r->n_edges; i++) {
 		const Strait__EdgeInfo *e = r->edges[i];
@@ -77,6 +82,9 @@ static void print_edges(const Strait__Reply *r)
 		table_cell(t, "%s",
 			print_time(e->connected ? e->connected_since_ms : e->last_seen_ms, when));
 		table_cell(t, "%zu/%zu", up, n);
+		table_cell(t, "%" PRIu64, e->orders);
+		table_cell(t, "%s", units_format_bytes(e->backlog_bytes, text));
+		table_cell(t, "%s", rate_text(e->share_bps, text));
 		table_cell(t, "%s", e->mgmt_address != NULL ? e->mgmt_address : "-");
 		table_cell(t, "%s", e->program != NULL ? e->program : "-");
 	}
@@ -190,6 +198,27 @@ int cmd_edge_list(struct ctl *ctl)
 	return call(ctl, &req, on_edges);
 }
 
+static int drain(struct ctl *ctl, bool on)
+{
+	Strait__Request req = STRAIT__REQUEST__INIT;
+
+	req.verb = on ? STRAIT__REQUEST__VERB__EDGE_DRAIN : STRAIT__REQUEST__VERB__EDGE_UNDRAIN;
+	req.name = ctl->argv[0];
+	req.has_hand_over = on;
+	req.hand_over = on && ctl_option(ctl, "hand-over") != NULL;
+	return call(ctl, &req, on_edges);
+}
+
+int cmd_edge_drain(struct ctl *ctl)
+{
+	return drain(ctl, true);
+}
+
+int cmd_edge_undrain(struct ctl *ctl)
+{
+	return drain(ctl, false);
+}
+
 static void print_counters(const char *title, Strait__Counter *const *list, size_t n)
 {
 	if (n == 0)
@@ -206,6 +235,13 @@ static void print_edge(const Strait__EdgeInfo *e)
 	printf("edge        %s/%s\n", e->site, e->name);
 	printf("state       %s since %s\n", edge_state(e),
 		print_time(e->connected ? e->connected_since_ms : e->last_seen_ms, since));
+	if (e->draining)
+		puts("draining    as an operator said (straitctl edge undrain)");
+	printf("orders      %" PRIu64 ", %s left\n", e->orders,
+		units_format_bytes(e->backlog_bytes, used));
+	if (e->has_share_bps)
+		printf("share       %s of the caps it shares\n",
+			units_format_rate(e->share_bps, used));
 	printf("management  %s\n", e->mgmt_address != NULL ? e->mgmt_address : "-");
 	printf("program     %s\n", e->program != NULL ? e->program : "-");
 	if (e->refused != NULL)

@@ -165,6 +165,11 @@ static const struct ctl_option pki_issue[] = {
 	END,
 };
 
+static const struct ctl_option edge_drain[] = {
+	{ "hand-over", NULL, 0, "what it has goes to other edges of its site now" },
+	END,
+};
+
 const struct ctl_command ctl_commands[] = {
 	{ NULL, "status", "", 0, 0, "term, orders, sites, edges and links", NULL, cmd_status },
 	{ "site", "list", "", 0, 0, "sites the master knows", NULL, cmd_site_list },
@@ -173,6 +178,9 @@ const struct ctl_command ctl_commands[] = {
 	{ "site", "del", "SITE", 1, 1, "delete a site", NULL, cmd_site_del },
 	{ "edge", "list", "", 0, 0, "edges that registered", NULL, cmd_edge_list },
 	{ "edge", "show", "SITE/EDGE", 1, 1, "links and counters of an edge", NULL, cmd_edge_show },
+	{ "edge", "drain", "SITE/EDGE", 1, 1, "no more orders for it, what it has ends", edge_drain,
+		cmd_edge_drain },
+	{ "edge", "undrain", "SITE/EDGE", 1, 1, "it takes orders again", NULL, cmd_edge_undrain },
 	{ "order", "submit", "[KEY...]", 0, -1, "have objects shipped", order_submit,
 		cmd_order_submit },
 	{ "order", "append", "ID [KEY...]", 1, -1, "more objects for an open order", order_append,

@@ -97,6 +97,8 @@ int cmd_site_add(struct ctl *ctl);
 int cmd_site_del(struct ctl *ctl);
 int cmd_edge_list(struct ctl *ctl);
 int cmd_edge_show(struct ctl *ctl);
+int cmd_edge_drain(struct ctl *ctl);
+int cmd_edge_undrain(struct ctl *ctl);
 int cmd_order_submit(struct ctl *ctl);
 int cmd_order_append(struct ctl *ctl);
 int cmd_order_seal(struct ctl *ctl);

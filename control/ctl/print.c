@@ -178,6 +178,9 @@ json_t *json_site(const Strait__SiteInfo *s)
 	put_text(o, "label", s->label);
 	put_number(o, "edges", s->edges);
 	put_number(o, "edges_up", s->edges_up);
+	put_number(o, "edges_draining", s->edges_draining);
+	put_number(o, "orders", s->orders);
+	put_number(o, "backlog_bytes", s->backlog_bytes);
 	put_number(o, "cap_bps", s->cap_bps);
 	json_object_set_new(o, "configured", json_boolean(s->configured));
 	return o;
@@ -264,13 +267,13 @@ static json_t *json_workers(const Strait__EdgeReport *r)
 	return workers;
 }
 
-static json_t *json_pool_sites(const Strait__EdgeInfo *e)
+static json_t *names(char *const *list, size_t n)
 {
-	json_t *list = json_array();
+	json_t *out = json_array();
 
-	for (size_t i = 0; i < e->n_pool_sites; i++)
-		json_array_append_new(list, json_string(e->pool_sites[i]));
-	return list;
+	for (size_t i = 0; i < n; i++)
+		json_array_append_new(out, json_string(list[i]));
+	return out;
 }
 
 json_t *json_edge(const Strait__EdgeInfo *e)
@@ -280,6 +283,13 @@ json_t *json_edge(const Strait__EdgeInfo *e)
 	put_text(o, "site", e->site);
 	put_text(o, "edge", e->name);
 	json_object_set_new(o, "connected", json_boolean(e->connected));
+	put_text(o, "state", e->state);
+	json_object_set_new(o, "draining", json_boolean(e->draining));
+	json_object_set_new(o, "lost", json_boolean(e->lost));
+	put_number(o, "orders", e->orders);
+	put_number(o, "backlog_bytes", e->backlog_bytes);
+	if (e->has_share_bps)
+		put_number(o, "share_bps", e->share_bps);
 	put_text(o, "mgmt_address", e->mgmt_address);
 	put_text(o, "program", e->program);
 	if (e->has_connected_since_ms)
@@ -288,7 +298,7 @@ json_t *json_edge(const Strait__EdgeInfo *e)
 	if (e->refused != NULL)
 		put_text(o, "refused", e->refused);
 	if (e->n_pool_sites > 0)
-		json_object_set_new(o, "pool_sites", json_pool_sites(e));
+		json_object_set_new(o, "pool_sites", names(e->pool_sites, e->n_pool_sites));
 	for (size_t i = 0; e->report != NULL && i < e->report->n_links; i++)
 		json_array_append_new(links, json_link(e->report->links[i]));
 	json_object_set_new(o, "links", links);
@@ -327,6 +337,8 @@ json_t *json_order(const Strait__OrderInfo *in)
 	put_text(o, "state", in->state);
 	if (in->way != NULL)
 		put_text(o, "way", in->way);
+	if (in->n_edges > 0)
+		json_object_set_new(o, "edges", names(in->edges, in->n_edges));
 	put_number(o, "objects", in->objects);
 	put_number(o, "committed", in->committed);
 	put_number(o, "existed", in->existed);

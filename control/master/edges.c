@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/clock.h"
 #include "control/base/log.h"
+#include "control/master/links.h"
 #include "control/master/master.h"
 #include "control/master/replication.h"
 
@@ -55,7 +56,7 @@ static enum order_way way_of(struct master *m, const struct shipment *s)
 {
 	const char *edge;
 
-	if (strchr(s->from_edge, '/') != NULL)
+	if (shipment_is_local(s))
 		return ORDER_LOCAL;
 	return sites_way(m, s->order->from_site, s->order->to_site, &edge) == ORDER_WAN ? ORDER_WAN
 											: ORDER_LAN;
@@ -68,11 +69,15 @@ static void send_start(struct master *m, struct client *c, struct shipment *s)
 	Strait__OrderObject *objects = calloc(s->count, sizeof(*objects));
 	Strait__OrderObject **pointers = calloc(s->count, sizeof(*pointers));
 	Strait__OrderStart msg = STRAIT__ORDER_START__INIT;
+	uint64_t share;
 
 	if (objects == NULL || pointers == NULL || to == NULL) {
 		rpc_fail(c->conn, ENOMEM, "cannot send order %" PRIu64, s->wire);
 		goto out;
 	}
+	share = shipment_is_local(s) ? sites_cap(m, o->from_site, o->to_site) : links_share(m, s);
+	if (share == 0 && !shipment_is_local(s))
+		goto out; /* others have all of the cap: as soon as they gave something up */
 	for (uint32_t i = 0; i < s->count; i++) {
 		fill_object(s, i, &objects[i]);
 		pointers[i] = &objects[i];
@@ -89,7 +94,7 @@ static void send_start(struct master *m, struct client *c, struct shipment *s)
 	msg.has_deadline_ms = o->deadline_ms != 0;
 	msg.deadline_ms = o->deadline_ms;
 	msg.has_cap_bps = true;
-	msg.cap_bps = sites_cap(m, o->from_site, o->to_site);
+	msg.cap_bps = share != CAP_NONE ? share : 0;
 	msg.n_objects = s->count;
 	msg.objects = pointers;
 	log_info("master", "order sent order=%" PRIu64 " wire=%" PRIu64 " objects=%u from=%s to=%s",
@@ -129,7 +134,7 @@ static struct client *shipper(struct master *m, const struct shipment *s)
 
 static bool is_shipper(const struct edge *e, const struct shipment *s)
 {
-	if (strchr(s->from_edge, '/') != NULL)
+	if (shipment_is_local(s))
 		return strcmp(s->from_edge, e->full) == 0;
 	return strcmp(s->from_edge, e->name) == 0 && strcmp(s->order->from_site, e->site) == 0;
 }
@@ -180,43 +185,12 @@ static void resend_all(struct client *c)
 	}
 }
 
-/* Somebody to do the work of the shipment's edge of that site. */
-static bool has_another(struct master *m, const struct shipment *s, const char *site)
+void edges_start(struct master *m, struct shipment *s)
 {
-	if (strchr(s->from_edge, '/') != NULL)
-		return sites_reach(m, s->order->from_site, s->order->to_site);
-	return sites_edge(m, site) != NULL;
-}
+	struct client *c = shipper(m, s);
 
-void edges_failover(struct master *m)
-{
-	const uint64_t lost_ns = (uint64_t)MASTER_EDGE_LOST_MS * 1000000;
-	uint64_t now_ns = clock_now_ns();
-
-	for (struct order *o = orderbook_first(m->book); o != NULL; o = TAILQ_NEXT(o, live)) {
-		struct shipment *s;
-
-		TAILQ_FOREACH(s, &o->shipments, of_order) {
-			const char *const sites[] = { o->from_site, o->to_site };
-			const char *const names[] = { s->from_edge, s->to_edge };
-
-			for (int i = 0; i < 2 && s->open > 0; i++) {
-				const struct edge *e = edge_of(m, sites[i], names[i]);
-
-				if (e == NULL || e->client != NULL ||
-					now_ns - e->down_ns < lost_ns ||
-					!has_another(m, s, sites[i]))
-					continue;
-				log_warn("master",
-					"edge is lost, another takes over order=%" PRIu64
-					" site=%s edge=%s",
-					o->id, e->site, e->name);
-				orderbook_shipment_end(m->book, s->wire, STRAIT_STATUS_UNREACHABLE,
-					"its edge is gone, another takes over", clock_unix_ms());
-				master_changed(m);
-			}
-		}
-	}
+	if (c != NULL)
+		send_start(m, c, s);
 }
 
 /*
@@ -300,9 +274,16 @@ static void remember_refusal(const struct client *c, int err, const char *why)
 	e->refused_ms = clock_unix_ms();
 }
 
-static void remember_edge(struct master *m, const struct edge *e)
+unsigned int edge_flags(const struct edge *e)
 {
-	struct ledger_edge row = { e->site, e->name, e->mgmt_address, e->program, e->last_seen_ms };
+	return (e->draining ? LEDGER_EDGE_DRAINING : 0) | (e->lost ? LEDGER_EDGE_LOST : 0) |
+		(e->left ? LEDGER_EDGE_LEFT : 0);
+}
+
+void edge_remember(struct master *m, const struct edge *e)
+{
+	struct ledger_edge row = { e->site, e->name, e->mgmt_address, e->program, e->last_seen_ms,
+		edge_flags(e) };
 
 	if (ledger_edge_put(m->ledger, &row) != 0)
 		log_error("master", "ledger: %s", ledger_error(m->ledger));
@@ -354,19 +335,21 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	e->client = c;
 	c->edge = e;
 	e->refused[0] = '\0';
-	e->leaving = false;
+	e->leaving = e->lost = e->left = false;
 	take_pool_sites(m, e, msg);
 	memcpy(e->boot_id, msg->boot_id.data, sizeof(e->boot_id));
 	e->since_ms = e->last_seen_ms = clock_unix_ms();
 	snprintf(e->mgmt_address, sizeof(e->mgmt_address), "%s", msg->mgmt_address);
 	snprintf(e->program, sizeof(e->program), "%s", msg->program != NULL ? msg->program : "");
-	remember_edge(m, e);
+	edge_remember(m, e);
+	links_registered(m, e, msg);
 	log_info("master", "edge registered site=%s edge=%s peer=%s mgmt=%s program=%s", e->site,
 		e->name, rpc_peer_address(c->conn), e->mgmt_address, e->program);
 	accept.term = m->term;
 	accept.has_report_ms = true;
 	accept.report_ms = (uint32_t)m->cfg->report_ms;
 	send_or_close(c, STRAIT__MSG_TYPE__MSG_EDGE_ACCEPT, &accept.base);
+	links_update(m);
 	resend_all(c);
 	master_changed(m); /* orders may have waited for it */
 	return 0;
@@ -409,8 +392,11 @@ static int on_results(struct client *c, const Strait__OrderResults *msg)
 			msg->order, s->count, msg->n_results);
 	for (size_t i = 0; s != NULL && i < msg->n_results; i++) {
 		const Strait__ObjectResult *r = msg->results[i];
-		int rc = orderbook_result(m->book, msg->order, r->index, r->status, r->length,
-			now_ms);
+		int rc;
+
+		if (r->status == STRAIT_STATUS_UNREACHABLE || r->status == STRAIT_STATUS_COMMITTED)
+			links_reached(m, s, r->status == STRAIT_STATUS_COMMITTED);
+		rc = orderbook_result(m->book, msg->order, r->index, r->status, r->length, now_ms);
 
 		if (rc == -EINVAL)
 			return rpc_fail(c->conn, EINVAL, "order %" PRIu64 " has no object %u",
@@ -461,6 +447,7 @@ static int on_report(struct client *c, Strait__EdgeReport *msg)
 		strait__edge_report__free_unpacked(e->report, NULL);
 	e->report = msg;
 	e->last_seen_ms = now_ms;
+	e->leaving = e->leaving || (msg->has_leaving && msg->leaving > 0);
 	for (size_t i = 0; i < msg->n_orders; i++) {
 		const Strait__OrderProgress *p = msg->orders[i];
 		struct shipment *s = own_shipment(c, p->order);
@@ -482,6 +469,7 @@ int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t le
 	Strait__EdgeRegister *reg;
 	Strait__OrderAccept *accept;
 	Strait__OrderResults *results;
+	Strait__EdgeLinksAck *links;
 	Strait__EdgeReport *report;
 	int rc = -EBADMSG;
 
@@ -515,6 +503,15 @@ int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t le
 	case STRAIT__MSG_TYPE__MSG_EDGE_REPORT:
 		report = strait__edge_report__unpack(NULL, len, body);
 		return report != NULL ? on_report(c, report) : rc;
+	case STRAIT__MSG_TYPE__MSG_EDGE_LINKS_ACK:
+		links = strait__edge_links_ack__unpack(NULL, len, body);
+		if (links == NULL)
+			return rc;
+		links_acked(c->master, c->edge, links->seq);
+		strait__edge_links_ack__free_unpacked(links, NULL);
+		/* what was given up goes to others now */
+		links_update(c->master);
+		return 0;
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -533,6 +530,11 @@ void edge_disconnected(struct client *c)
 	e->client = NULL;
 	e->down_ns = clock_now_ns();
 	e->last_seen_ms = clock_unix_ms();
+	if (e->report != NULL && e->report->has_leaving && e->report->leaving > 1) {
+		e->left = true;
+		links_ended(c->master, e);
+		edge_remember(c->master, e);
+	}
 	for (size_t i = 0; e->report != NULL && i < e->report->n_links; i++) {
 		e->report->links[i]->has_up = true;
 		e->report->links[i]->up = false;

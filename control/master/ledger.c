@@ -14,7 +14,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { SCHEMA_VERSION = 4, BUSY_MS = 2000 };
+enum { SCHEMA_VERSION = 5, BUSY_MS = 2000 };
 
 static const char schema_sql[] =
 	"CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
@@ -70,6 +70,10 @@ static const char upgrade_3_sql[] =
 	" ('commit_epoch', 1 + (random() & 2147483647));"
 
 	"PRAGMA user_version=4;";
+
+/* What version 5 added: enum ledger_edge_flag. */
+static const char upgrade_4_sql[] = "ALTER TABLE edges ADD COLUMN flags INTEGER NOT NULL DEFAULT 0;"
+				    "PRAGMA user_version=5;";
 
 static const char *const statement_sql[STMT_COUNT] = {
 #define LEDGER_STATEMENT_SQL(name, sql) [STMT_##name] = (sql),
@@ -196,6 +200,8 @@ static int open_schema(struct ledger *l, const char *path, char *err, size_t err
 			rc = exec(l, upgrade_2_sql);
 		if (rc == 0 && version < 4)
 			rc = exec(l, upgrade_3_sql);
+		if (rc == 0 && version < 5)
+			rc = exec(l, upgrade_4_sql);
 		if (rc == 0)
 			rc = exec(l, "COMMIT");
 	}

@@ -69,6 +69,13 @@ int ledger_sites(struct ledger *l, void (*cb)(const struct ledger_site *s, void 
 struct ledger_edge {
 	const char *site, *name, *mgmt_address, *program;
 	uint64_t last_seen_ms;
+	unsigned int flags; /* enum ledger_edge_flag */
+};
+
+enum ledger_edge_flag {
+	LEDGER_EDGE_DRAINING = 1, /* an operator said so */
+	LEDGER_EDGE_LOST = 2,     /* others have what it had */
+	LEDGER_EDGE_LEFT = 4,     /* it said that it stops, and sent nothing any more */
 };
 int ledger_edge_put(struct ledger *l, const struct ledger_edge *e);
 int ledger_edges(struct ledger *l, void (*cb)(const struct ledger_edge *e, void *ctx), void *ctx);

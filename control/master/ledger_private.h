@@ -53,12 +53,12 @@
 	X(SITE_DEL, "DELETE FROM sites WHERE name=?1")                                              \
 	X(SITES, "SELECT name, label, cap_bps FROM sites ORDER BY name")                            \
 	X(EDGE_PUT,                                                                                 \
-		"INSERT INTO edges(site, name, mgmt_address, program, last_seen_ms) "               \
-		"VALUES (?1,?2,?3,?4,?5) ON CONFLICT(site, name) DO UPDATE SET "                    \
+		"INSERT INTO edges(site, name, mgmt_address, program, last_seen_ms, flags) "        \
+		"VALUES (?1,?2,?3,?4,?5,?6) ON CONFLICT(site, name) DO UPDATE SET "                 \
 		"mgmt_address=excluded.mgmt_address, program=excluded.program, "                    \
-		"last_seen_ms=excluded.last_seen_ms")                                               \
+		"last_seen_ms=excluded.last_seen_ms, flags=excluded.flags")                         \
 	X(EDGES,                                                                                    \
-		"SELECT site, name, mgmt_address, program, last_seen_ms FROM edges "                \
+		"SELECT site, name, mgmt_address, program, last_seen_ms, flags FROM edges "         \
 		"ORDER BY site, name")                                                              \
 	X(ORDERS,                                                                                   \
 		"SELECT id, created_ms, finished_ms, deadline_ms, bytes, from_site, "               \

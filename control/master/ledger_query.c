@@ -99,6 +99,7 @@ int ledger_edge_put(struct ledger *l, const struct ledger_edge *e)
 	bind_text(s, 3, e->mgmt_address);
 	bind_text(s, 4, e->program);
 	sqlite3_bind_int64(s, 5, (sqlite3_int64)e->last_seen_ms);
+	sqlite3_bind_int(s, 6, (int)e->flags);
 	return ledger_run(l, s);
 }
 
@@ -109,7 +110,8 @@ int ledger_edges(struct ledger *l, void (*cb)(const struct ledger_edge *e, void 
 
 	while ((rc = ledger_row(l, s)) > 0) {
 		struct ledger_edge e = { ledger_text(s, 0), ledger_text(s, 1), ledger_text(s, 2),
-			ledger_text(s, 3), (uint64_t)sqlite3_column_int64(s, 4) };
+			ledger_text(s, 3), (uint64_t)sqlite3_column_int64(s, 4),
+			(unsigned int)sqlite3_column_int(s, 5) };
 
 		cb(&e, ctx);
 	}

@@ -7,6 +7,7 @@
 #include "control/base/notify.h"
 #include "control/base/signals.h"
 #include "control/master/commits.h"
+#include "control/master/links.h"
 #include "control/master/replication.h"
 
 #include <event2/event.h>
@@ -58,7 +59,7 @@ static int commit_orders(struct master *m)
  */
 static void commit(struct master *m)
 {
-	struct orderbook_sites sites = { sites_edge, m, sites_way, sites_takes };
+	struct orderbook_sites sites = { sites_edges, m, sites_way, links_avoid, sites_why };
 	const struct order *o;
 
 	m->commit_wanted = false;
@@ -78,6 +79,7 @@ static void commit(struct master *m)
 	if (m->ledger_trouble[0] != '\0')
 		log_info("master", "the ledger can be written again");
 	m->ledger_trouble[0] = '\0';
+	links_update(m);
 	for (o = orderbook_dirty(m->book); o != NULL; o = TAILQ_NEXT(o, dirty_entry)) {
 		edges_tell(m, o);
 		if (!order_is_final(o))
@@ -127,6 +129,7 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	if (ticks % (PRUNE_MS / MASTER_TICK_MS) == 0)
 		prune(m);
 	replication_tick(m);
+	links_update(m);
 	if (orderbook_count(m->book) == 0)
 		return;
 	orderbook_tick(m->book, clock_unix_ms());
@@ -286,6 +289,7 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 
 	TAILQ_INIT(&m.sites);
 	TAILQ_INIT(&m.edges);
+	TAILQ_INIT(&m.flows);
 	LIST_INIT(&m.clients);
 	TAILQ_INIT(&m.subscriptions);
 	rc = open_events(&m);
@@ -317,6 +321,7 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 	replication_destroy(&m);
 	orderbook_destroy(m.book);
 	ledger_close(m.ledger);
+	links_free(&m);
 	sites_free(&m);
 	commits_destroy(&m);
 	free_event(m.commit_timer);

@@ -3,6 +3,7 @@
 
 #include "control/master/ledger.h"
 #include "control/master/master_config.h"
+#include "control/orders/cap_grant.h"
 #include "control/orders/orderbook.h"
 #include "control/rpc/rpc.h"
 #include "control/rpc/strait.pb-c.h"
@@ -18,6 +19,8 @@
  *   sites.c       what sites, links and edges there are
  *   clients.c     connections: who may do what
  *   edges.c       messages of edges: registration, results, reports; shipments to them
+ *   failover.c    edges that drain, or are lost
+ *   links.c       each edge's share of the caps of links and sites (links.h)
  *   operators.c   requests of straitctl
  *   commits.c     who follows what is committed (commits.h)
  *   view.c        orders, sites and edges as messages for people
@@ -31,11 +34,11 @@
  */
 
 enum {
-	MASTER_COMMIT_MS = 10,       /* changes of this long share a commit */
-	MASTER_TICK_MS = 100,        /* deadlines and retries */
-	MASTER_WATCH_MS = 500,       /* between replies to ORDER_WATCH */
-	MASTER_EDGE_LOST_MS = 60000, /* then another edge of the site takes over */
-	MASTER_REFUSED_MS = 300000,  /* a refused edge tries again more often than that */
+	MASTER_COMMIT_MS = 10,   /* changes of this long share a commit */
+	MASTER_TICK_MS = 100,    /* deadlines and retries */
+	MASTER_WATCH_MS = 500,   /* between replies to ORDER_WATCH */
+	MASTER_AVOID_MS = 30000, /* a pair of edges that did not reach each other gets no orders */
+	MASTER_REFUSED_MS = 300000, /* a refused edge tries again more often than that */
 	MASTER_ORDERS_LIVE_MAX = 65536,
 	MASTER_VERSION = 1, /* of the control protocol */
 	MASTER_POOL_SITES_MAX = 16,
@@ -44,6 +47,14 @@ enum {
 #define MASTER_PROGRAM "strait-master 0.1.0"
 
 struct master;
+
+/* What an edge was told of its shares of caps, and whom not to hear. */
+struct edge_links {
+	bool takes; /* it understands EdgeLinks; else orders alone tell it a cap */
+	bool dirty;
+	uint64_t seq, acked_seq; /* of the last one sent */
+	uint64_t sent_ns;
+};
 
 struct site {
 	TAILQ_ENTRY(site) entry;
@@ -66,7 +77,12 @@ struct edge {
 	uint8_t boot_id[16];        /* of the process that registered last */
 	char refused[256];          /* why its last registration was; "": it was not */
 	uint64_t refused_ms;
-	bool leaving; /* it takes no orders: it is to stop */
+	bool leaving;  /* it takes no orders: it is to stop */
+	bool draining; /* an operator said so; durable, like the next two */
+	bool lost;     /* away for long, and others have what it had: it is fenced */
+	bool left;     /* it said that it stops and sends nothing any more */
+	bool known;    /* it registered since this master started, or cannot be sending */
+	struct edge_links links;
 };
 
 /* A result message whose acknowledgement waits for the commit. */
@@ -111,6 +127,7 @@ struct master {
 	struct event *commits_timer;
 	struct replication *replication;
 	struct local_sites *locals;
+	TAILQ_HEAD(, link_flow) flows; /* links.h */
 	uint64_t term, started_ns;
 	bool commit_wanted, stopping;
 	char ledger_trouble[256]; /* "": commits work */
@@ -141,13 +158,14 @@ int sites_load(struct master *m);
 /** Sites of a new configuration in place of the old one's. */
 void sites_configure(struct master *m);
 void sites_free(struct master *m);
-/**
- * A connected edge of the site, for orderbook_plan(), rather none that is to stop; ctx is the
- * master.
- */
-const char *sites_edge(void *ctx, const char *site);
-/** Whether this one is connected and goes on. */
-bool sites_takes(void *ctx, const char *site, const char *name);
+/** Edges of the site that take orders, by name, for orderbook_plan(); ctx is the master. */
+size_t sites_edges(void *ctx, const char *site, const char **names, size_t max);
+/** The first of them. NULL: none. */
+const char *sites_edge(struct master *m, const char *site);
+/** It is connected, and neither drains nor stops. */
+bool edge_takes(const struct edge *e);
+/** For orderbook_plan(): why a site whose edges are connected has none to take orders. */
+const char *sites_why(void *ctx, const char *site);
 /** An edge of the site by its name, or the one whose "site/edge" is given. NULL: unknown. */
 struct edge *edge_of(struct master *m, const char *site, const char *name);
 /** Whether the edge's word that it has pools of that site counts: the site's pools_at names it. */
@@ -171,6 +189,8 @@ const struct master_policy_config *policy_find(const struct master *m, const str
  * none.
  */
 uint64_t sites_cap(struct master *m, const char *from, const char *to);
+/** Of these the link's and the policy's, which count in one direction between two sites. */
+uint64_t sites_pair_cap(struct master *m, const struct site *from, const struct site *to);
 
 /* ---- clients.c ---- */
 
@@ -185,8 +205,28 @@ void edge_disconnected(struct client *c);
 void edges_tell(struct master *m, const struct order *o);
 /** After a commit: acknowledge results. */
 void edges_acknowledge(struct master *m);
-/** Give up on edges that are gone where another one could do their work. */
+/** Tell the edge of a shipment again, or for the first time. */
+void edges_start(struct master *m, struct shipment *s);
+/** Have the ledger know what it should of the edge. */
+void edge_remember(struct master *m, const struct edge *e);
+/** enum ledger_edge_flag */
+unsigned int edge_flags(const struct edge *e);
+
+/* ---- failover.c ---- */
+
+/** Give up on edges that are gone where another one could do their work. Every second. */
 void edges_failover(struct master *m);
+/**
+ * Take orders from the edge "site/edge" or give it some again; hand_over: what it has goes to
+ * others now. 0, -ENOENT, -EEXIST (several edges have this name), -EIO.
+ */
+int edge_drain(struct master *m, const char *name, bool drain, bool hand_over, const char *by);
+/** active, draining, drained or gone. */
+const char *edge_state(const struct master *m, const struct edge *e);
+/** Shipments it sends or gets, and what they have left. */
+void edge_load(const struct master *m, const struct edge *e, uint64_t *orders, uint64_t *bytes);
+/** It sends or gets this one. */
+bool edge_has(const struct edge *e, const struct shipment *s);
 
 /* ---- operators.c ---- */
 

@@ -106,6 +106,7 @@ static const cyaml_schema_field_t fields[] = {
 	STRING(secret, struct master_config, OPTIONAL),
 	STRING(report_interval, struct master_config, OPTIONAL),
 	STRING(keep_finished, struct master_config, OPTIONAL),
+	STRING(edge_lost, struct master_config, OPTIONAL),
 	STRING(open_order_idle, struct master_config, OPTIONAL),
 	STRING(log_level, struct master_config, OPTIONAL),
 	CYAML_FIELD_END,
@@ -335,6 +336,11 @@ static int check_values(struct master_config *cfg, const char *path, char *err, 
 	if (units_parse_duration(cfg->keep_finished, &ns, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "keep_finished", "%s", why);
 	cfg->keep_finished_ms = ns / 1000000;
+	if (units_parse_duration(cfg->edge_lost, &ns, why, sizeof(why)) != 0)
+		return config_fail(err, err_len, path, "edge_lost", "%s", why);
+	if (ns < 1000000000)
+		return config_fail(err, err_len, path, "edge_lost", "must be 1s or more");
+	cfg->edge_lost_ms = ns / 1000000;
 	if (units_parse_duration(cfg->open_order_idle, &ns, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "open_order_idle", "%s", why);
 	if (ns < 1000000000)
@@ -360,6 +366,7 @@ struct master_config *master_config_load(const char *path, char *err, size_t err
 		(default_to(&cfg->listen, "0.0.0.0:7400") != 0 ||
 			default_to(&cfg->report_interval, "1s") != 0 ||
 			default_to(&cfg->keep_finished, "7d") != 0 ||
+			default_to(&cfg->edge_lost, "15s") != 0 ||
 			default_to(&cfg->open_order_idle, "10m") != 0 ||
 			default_to(&cfg->evicted_for, "1h") != 0 ||
 			default_to(&cfg->forget_after, "1h") != 0 ||

@@ -42,6 +42,7 @@
  *   secret: /etc/strait/deployment.secret    # for locate and fetch, which name keys
  *   report_interval: 1s         # 100ms to 60s
  *   keep_finished: 7d           # how long finished orders can be looked up
+ *   edge_lost: 15s              # away so long, its orders go to another edge of its site; 1s at least
  *   open_order_idle: 10m        # an open order that gets no objects so long is sealed; 1s at least
  *   log_level: info
  *
@@ -81,7 +82,8 @@ struct master_tls_files {
 
 /* What libcyaml fills, and values parsed from it. */
 struct master_config {
-	char *listen, *ledger, *report_interval, *keep_finished, *open_order_idle, *log_level;
+	char *listen, *ledger, *report_interval, *keep_finished, *open_order_idle, *edge_lost,
+		*log_level;
 	struct master_tls_files *tls;
 	bool insecure_loopback;
 	struct master_site_config *sites;
@@ -92,6 +94,7 @@ struct master_config {
 	unsigned int policies_count;
 	uint64_t keys;
 	char *evicted_for, *forget_after, *secret;
+	uint64_t edge_lost_ms;
 	uint64_t report_ms, keep_finished_ms, open_idle_ms, evicted_ns, forget_after_ns;
 };
 

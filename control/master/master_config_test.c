@@ -170,9 +170,10 @@ static void one_label_is_a_lan_and_one_edge_copies(void **state)
 	master_config_free(m.cfg);
 }
 
-static void edge_that_stops_gets_nothing_while_another_is_there(void **state)
+static void edges_that_drain_stop_or_are_away_get_nothing(void **state)
 {
 	struct master m = { 0 };
+	const char *names[4];
 	struct edge *a1, *a2;
 
 	(void)state;
@@ -184,14 +185,22 @@ static void edge_that_stops_gets_nothing_while_another_is_there(void **state)
 	a1 = edge_up(&m, "a", "a1");
 	a2 = edge_up(&m, "a", "a2");
 	assert_string_equal(sites_edge(&m, "a"), "a1");
-	assert_true(sites_takes(&m, "a", "a2"));
+	assert_int_equal(sites_edges(&m, "a", names, 4), 2);
+	assert_string_equal(names[1], "a2");
+	assert_int_equal(sites_edges(&m, "a", names, 1), 1);
+	assert_null(sites_why(&m, "b"));
 	a1->leaving = true;
 	assert_string_equal(sites_edge(&m, "a"), "a2");
-	assert_false(sites_takes(&m, "a", "a1"));
+	assert_int_equal(sites_edges(&m, "a", names, 4), 1);
+	a2->draining = true;
+	assert_null(sites_edge(&m, "a"));
+	assert_non_null(strstr(sites_why(&m, "a"), "drain"));
 	a2->client = NULL;
-	assert_string_equal(sites_edge(&m, "a"), "a1"); /* it says no itself, and is asked again */
-	assert_false(sites_takes(&m, "a", "a2"));
-	assert_false(sites_takes(&m, "b", "a1"));
+	assert_null(sites_edge(&m, "a"));
+	assert_non_null(strstr(sites_why(&m, "a"), "stop"));
+	a1->leaving = false;
+	assert_string_equal(sites_edge(&m, "a"), "a1");
+	assert_null(sites_edge(&m, "b"));
 	sites_free(&m);
 	master_config_free(m.cfg);
 }
@@ -332,7 +341,7 @@ int main(void)
 		cmocka_unit_test(the_lowest_cap_counts),
 		cmocka_unit_test(policies_are_matched_in_order_by_site_or_label),
 		cmocka_unit_test(one_label_is_a_lan_and_one_edge_copies),
-		cmocka_unit_test(edge_that_stops_gets_nothing_while_another_is_there),
+		cmocka_unit_test(edges_that_drain_stop_or_are_away_get_nothing),
 		cmocka_unit_test(wrong_policies_are_refused_with_their_line),
 		cmocka_unit_test(policy_for_tenants_that_nobody_has_is_for_none),
 	};

@@ -181,6 +181,23 @@ static void edge_list(struct client *c, const char *name)
 	reply(c, &v);
 }
 
+static void edge_drain_request(struct client *c, const Strait__Request *r)
+{
+	bool drain = r->verb == STRAIT__REQUEST__VERB__EDGE_DRAIN;
+	int rc = r->name != NULL
+		? edge_drain(c->master, r->name, drain, r->hand_over, rpc_peer(c->conn)->name)
+		: -ENOENT;
+
+	if (rc == -ENOENT)
+		reply_error(c, ENOENT, "no such edge has ever registered");
+	else if (rc == -EEXIST)
+		reply_error(c, EEXIST, "several sites have an edge of this name: say SITE/EDGE");
+	else if (rc != 0)
+		reply_error(c, EIO, ledger_error(c->master->ledger));
+	else
+		edge_list(c, r->name);
+}
+
 /*
  * ---- orders
  * ----------------------------------------------------------------------------------------
@@ -678,6 +695,10 @@ static void request(struct client *c, const Strait__Request *r)
 	case STRAIT__REQUEST__VERB__EDGE_LIST:
 	case STRAIT__REQUEST__VERB__EDGE_SHOW:
 		edge_list(c, r->name);
+		break;
+	case STRAIT__REQUEST__VERB__EDGE_DRAIN:
+	case STRAIT__REQUEST__VERB__EDGE_UNDRAIN:
+		edge_drain_request(c, r);
 		break;
 	case STRAIT__REQUEST__VERB__ORDER_SUBMIT:
 		order_submit(c, r);

@@ -76,6 +76,7 @@ struct edge *edge_put(struct master *m, const char *site, const char *name)
 	snprintf(e->name, sizeof(e->name), "%s", name);
 	snprintf(e->full, sizeof(e->full), "%s/%s", e->site, e->name);
 	e->down_ns = clock_now_ns();
+	e->known = true;
 	TAILQ_FOREACH(at, &m->edges, entry)
 		if (edge_order(at, site, name) > 0)
 			break;
@@ -105,6 +106,10 @@ static void load_edge(const struct ledger_edge *in, void *ctx)
 	snprintf(e->mgmt_address, sizeof(e->mgmt_address), "%s", in->mgmt_address);
 	snprintf(e->program, sizeof(e->program), "%s", in->program);
 	e->last_seen_ms = in->last_seen_ms;
+	e->draining = (in->flags & LEDGER_EDGE_DRAINING) != 0;
+	e->lost = (in->flags & LEDGER_EDGE_LOST) != 0;
+	e->left = (in->flags & LEDGER_EDGE_LEFT) != 0;
+	e->known = e->lost || e->left;
 }
 
 int sites_load(struct master *m)
@@ -160,30 +165,46 @@ void sites_free(struct master *m)
 	}
 }
 
-const char *sites_edge(void *ctx, const char *site)
+bool edge_takes(const struct edge *e)
 {
-	struct master *m = ctx;
-	const char *leaving = NULL;
-	struct edge *e;
-
-	if (site_find(m, site) == NULL)
-		return NULL;
-	TAILQ_FOREACH(e, &m->edges, entry) {
-		if (e->client == NULL || strcmp(e->site, site) != 0)
-			continue;
-		if (!e->leaving)
-			return e->name;
-		leaving = e->name;
-	}
-	return leaving;
+	return e->client != NULL && !e->leaving && !e->draining;
 }
 
-bool sites_takes(void *ctx, const char *site, const char *name)
+size_t sites_edges(void *ctx, const char *site, const char **names, size_t max)
 {
 	struct master *m = ctx;
-	const struct edge *e = edge_find(m, site, name);
+	struct edge *e;
+	size_t n = 0;
 
-	return site_find(m, site) != NULL && e != NULL && e->client != NULL && !e->leaving;
+	if (site_find(m, site) == NULL)
+		return 0;
+	TAILQ_FOREACH(e, &m->edges, entry)
+		if (n < max && strcmp(e->site, site) == 0 && edge_takes(e))
+			names[n++] = e->name;
+	return n;
+}
+
+const char *sites_edge(struct master *m, const char *site)
+{
+	const char *name;
+
+	return sites_edges(m, site, &name, 1) > 0 ? name : NULL;
+}
+
+const char *sites_why(void *ctx, const char *site)
+{
+	const char *why = NULL;
+	struct master *m = ctx;
+	struct edge *e;
+
+	TAILQ_FOREACH(e, &m->edges, entry) {
+		if (strcmp(e->site, site) != 0 || e->client == NULL)
+			continue;
+		if (e->draining)
+			return "those that are connected drain (straitctl edge undrain)";
+		why = e->leaving ? "those that are connected stop" : why;
+	}
+	return why;
 }
 
 struct edge *edge_of(struct master *m, const char *site, const char *name)
@@ -252,7 +273,7 @@ enum order_way sites_way(void *ctx, const char *from, const char *to, const char
 	if (!is_lan(m, site_find(m, from), site_find(m, to)))
 		return ORDER_WAN;
 	TAILQ_FOREACH(e, &m->edges, entry) {
-		if (e->client == NULL || !has_pools(m, e, from) || !has_pools(m, e, to))
+		if (!edge_takes(e) || !has_pools(m, e, from) || !has_pools(m, e, to))
 			continue;
 		*edge = e->full;
 		return ORDER_LOCAL;
@@ -334,21 +355,28 @@ const struct master_policy_config *policy_find(const struct master *m, const str
 	return NULL;
 }
 
+uint64_t sites_pair_cap(struct master *m, const struct site *from, const struct site *to)
+{
+	const struct master_policy_config *policy = policy_find(m, from, to);
+	uint64_t cap = policy != NULL ? policy->cap_bps : 0;
+
+	for (unsigned int i = 0; i < m->cfg->links_count && from != NULL && to != NULL; i++) {
+		const struct master_link_config *l = &m->cfg->links[i];
+
+		if (strcmp(l->from, from->name) == 0 && strcmp(l->to, to->name) == 0)
+			cap = lower_cap(cap, l->cap_bps);
+	}
+	return cap;
+}
+
 uint64_t sites_cap(struct master *m, const char *from, const char *to)
 {
 	const struct site *a = site_find(m, from), *b = site_find(m, to);
-	const struct master_policy_config *policy;
-	uint64_t cap = 0;
+	uint64_t cap = sites_pair_cap(m, a, b);
 
 	/* Those of sites are of their lines to the WAN. */
 	if (!is_lan(m, a, b))
-		cap = lower_cap(a != NULL ? a->cap_bps : 0, b != NULL ? b->cap_bps : 0);
-	for (unsigned int i = 0; i < m->cfg->links_count; i++) {
-		const struct master_link_config *l = &m->cfg->links[i];
-
-		if (strcmp(l->from, from) == 0 && strcmp(l->to, to) == 0)
-			cap = lower_cap(cap, l->cap_bps);
-	}
-	policy = policy_find(m, a, b);
-	return policy != NULL ? lower_cap(cap, policy->cap_bps) : cap;
+		cap = lower_cap(cap,
+			lower_cap(a != NULL ? a->cap_bps : 0, b != NULL ? b->cap_bps : 0));
+	return cap;
 }

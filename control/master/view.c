@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/clock.h"
 #include "control/master/commits.h"
+#include "control/master/links.h"
 #include "control/master/master.h"
 #include "control/master/replication.h"
 
@@ -64,6 +65,9 @@ static void free_order(Strait__OrderInfo *o)
 	free(o->text);
 	free(o->opened);
 	free(o->way);
+	for (size_t i = 0; i < o->n_edges; i++)
+		free(o->edges[i]);
+	free(o->edges);
 	free(o);
 }
 
@@ -82,6 +86,7 @@ void view_fini(struct view *v)
 		free(v->reply.edges[i]->mgmt_address);
 		free(v->reply.edges[i]->program);
 		free(v->reply.edges[i]->refused);
+		free(v->reply.edges[i]->state);
 		for (size_t k = 0; k < v->reply.edges[i]->n_pool_sites; k++)
 			free(v->reply.edges[i]->pool_sites[k]);
 		free(v->reply.edges[i]->pool_sites);
@@ -150,6 +155,7 @@ static void set_bytes(Strait__OrderInfo *out, uint64_t done, uint64_t total)
 static void overlay(struct view *v, Strait__OrderInfo *out, const struct order *o)
 {
 	uint64_t done, total;
+	const struct shipment *s;
 
 	if (order_is_final(o)) /* not committed: nobody may hear of the end yet */
 		return;
@@ -163,6 +169,14 @@ static void overlay(struct view *v, Strait__OrderInfo *out, const struct order *
 	out->state = view_dup(v, order_state_name(o->state));
 	free(out->text);
 	out->text = view_dup(v, o->text);
+	TAILQ_FOREACH(s, &o->shipments, of_order) {
+		char text[2 * ORDERBOOK_EDGE_MAX + 4];
+
+		if (s->open == 0)
+			continue;
+		snprintf(text, sizeof(text), "%s > %s", s->from_edge, s->to_edge);
+		view_add_name(v, &out->edges, &out->n_edges, text);
+	}
 }
 
 struct order_sink {
@@ -270,26 +284,33 @@ void view_site(struct view *v, struct master *m, const struct site *s)
 {
 	Strait__SiteInfo *out = view_append(v, &v->reply.sites, &v->reply.n_sites, sizeof(*out));
 	const struct edge *e;
+	uint64_t orders, bytes;
 
 	if (out == NULL)
 		return;
 	strait__site_info__init(out);
 	out->name = view_dup(v, s->name);
 	out->label = view_dup(v, s->label);
+	out->has_edges_draining = out->has_orders = out->has_backlog_bytes = true;
 	out->has_edges = out->has_edges_up = out->has_cap_bps = out->has_configured = true;
 	out->cap_bps = s->cap_bps;
 	out->configured = s->configured;
 	TAILQ_FOREACH(e, &m->edges, entry) {
 		if (strcmp(e->site, s->name) != 0)
 			continue;
+		edge_load(m, e, &orders, &bytes);
 		out->edges++;
 		out->edges_up += e->client != NULL;
+		out->edges_draining += e->client != NULL && !edge_takes(e);
+		out->orders += orders;
+		out->backlog_bytes += bytes;
 	}
 }
 
 void view_edge(struct view *v, const struct master *m, const struct edge *e)
 {
 	Strait__EdgeInfo *out = view_append(v, &v->reply.edges, &v->reply.n_edges, sizeof(*out));
+	uint64_t share = links_sum(m, e);
 
 	if (out == NULL)
 		return;
@@ -307,6 +328,13 @@ void view_edge(struct view *v, const struct master *m, const struct edge *e)
 	if (e->refused[0] != '\0' && clock_unix_ms() - e->refused_ms < MASTER_REFUSED_MS)
 		out->refused = view_dup(v, e->refused);
 	out->report = e->report;
+	out->state = view_dup(v, edge_state(m, e));
+	out->has_draining = out->has_orders = out->has_backlog_bytes = out->has_lost = true;
+	out->draining = e->draining;
+	out->lost = e->lost;
+	edge_load(m, e, &out->orders, &out->backlog_bytes);
+	out->has_share_bps = share != 0 && share != CAP_NONE;
+	out->share_bps = share;
 	for (uint32_t i = 0; i < e->pool_site_count; i++) {
 		char text[ORDERBOOK_SITE_MAX + 40];
 

@@ -33,6 +33,7 @@ struct orderbook *orderbook_create(uint64_t next_id, uint64_t seed)
 	b->next_id = next_id;
 	b->open_idle_ms = ORDERBOOK_OPEN_IDLE_MS;
 	LIST_INIT(&b->links);
+	LIST_INIT(&b->edges);
 	TAILQ_INIT(&b->live);
 	TAILQ_INIT(&b->dirty);
 	b->flights = flights_create(seed);
@@ -74,6 +75,7 @@ static void order_forget(struct orderbook *b, struct order *o)
 void orderbook_destroy(struct orderbook *b)
 {
 	struct orderbook_link *link;
+	struct orderbook_edge *edge;
 	struct order *o;
 
 	if (b == NULL)
@@ -87,6 +89,10 @@ void orderbook_destroy(struct orderbook *b)
 	while ((link = LIST_FIRST(&b->links)) != NULL) {
 		LIST_REMOVE(link, entry);
 		free(link);
+	}
+	while ((edge = LIST_FIRST(&b->edges)) != NULL) {
+		LIST_REMOVE(edge, entry);
+		free(edge);
 	}
 	flights_destroy(b->flights);
 	free(b);
@@ -294,24 +300,47 @@ static void object_final(struct orderbook *b, struct order_object *obj, unsigned
 	}
 }
 
+/* Out of its shipment, ready again. */
+static void object_back(struct orderbook *b, struct order_object *obj, uint64_t due_ms)
+{
+	obj->shipment->open--;
+	obj->shipment->dirty = true;
+	obj->shipment = NULL;
+	obj->last_shipment = 0; /* after a restart it must not seem to fly */
+	object_make_ready(obj, due_ms);
+	object_mark_dirty(b, obj);
+}
+
+/* That edge did not have it; one of the others may. */
+static bool object_elsewhere(struct orderbook *b, struct order_object *obj, uint64_t now_ms)
+{
+	struct shipment *s = obj->shipment;
+
+	if (s->from == NULL)
+		return false;
+	obj->tried |= orderbook_edge_bit(s->from);
+	if (!shipment_has_others(b, s, obj->tried))
+		return false;
+	obj->attempts--;
+	object_back(b, obj, now_ms);
+	return true;
+}
+
 static void object_attempt_ended(struct orderbook *b, struct order_object *obj, unsigned int status,
 	uint64_t length, uint64_t now_ms)
 {
 	uint64_t again_ms = retry_at(status, obj->attempts, now_ms, obj->order->deadline_ms);
 
 	obj->last = (uint8_t)status;
+	if (status == STRAIT_STATUS_NOT_FOUND && object_elsewhere(b, obj, now_ms))
+		return;
 	if (again_ms == 0) {
 		object_final(b, obj, status, length, now_ms);
 		return;
 	}
-	obj->shipment->open--;
-	obj->shipment->dirty = true;
-	obj->shipment = NULL;
-	obj->last_shipment = 0; /* after a restart it must not seem to fly */
 	if (length != 0)
 		obj->length = length;
-	object_make_ready(obj, again_ms);
-	object_mark_dirty(b, obj);
+	object_back(b, obj, again_ms);
 	snprintf(obj->order->text, sizeof(obj->order->text), "trying again in %.1f s after %s: %s",
 		(double)(again_ms - now_ms) / 1000, strait_status_name(status),
 		strait_status_text(status));
@@ -370,6 +399,29 @@ int orderbook_shipment_end(struct orderbook *b, uint64_t wire, unsigned int stat
 	order_mark_dirty(b, o);
 	if (text != NULL && text[0] != '\0')
 		snprintf(o->text, sizeof(o->text), "%s: %s", strait_status_name(status), text);
+	return 0;
+}
+
+int orderbook_hand_over(struct orderbook *b, uint64_t wire, const char *text, uint64_t now_ms)
+{
+	struct shipment *s = orderbook_find_shipment(b, wire);
+	struct order *o;
+
+	if (s == NULL)
+		return -ENOENT;
+	o = s->order;
+	for (uint32_t i = 0; i < s->count; i++) {
+		struct order_object *obj = &o->objects[s->members[i]];
+
+		if (obj->shipment != s)
+			continue;
+		obj->attempts--;
+		object_back(b, obj, now_ms);
+	}
+	s->cancel = true;
+	s->dirty = true;
+	order_mark_dirty(b, o);
+	snprintf(o->text, sizeof(o->text), "%s", text);
 	return 0;
 }
 

@@ -48,6 +48,7 @@ enum {
 	ORDERBOOK_FLYING_MAX = 64,                   /* shipments from one site to another */
 	ORDERBOOK_FLYING_URGENT = 16,                /* ... and so many more of urgent orders */
 	ORDERBOOK_OPEN_IDLE_MS = 600000,
+	ORDERBOOK_EDGES_MAX = 32, /* of a site, that take orders */
 };
 
 enum order_state {
@@ -73,6 +74,16 @@ enum object_state { OBJECT_READY, OBJECT_FOLLOWING, OBJECT_FLYING, OBJECT_FINAL 
 struct order;
 struct orderbook;
 
+/* An edge that had a shipment once. Never goes away. */
+struct orderbook_edge {
+	LIST_ENTRY(orderbook_edge) entry;
+	char site[ORDERBOOK_SITE_MAX], name[ORDERBOOK_SITE_MAX];
+	uint32_t number; /* among those of its site */
+	/* Of all it sends or gets, counted by each plan. */
+	uint64_t backlog_bytes;
+	uint32_t shipments;
+};
+
 struct order_object {
 	struct flight_member member; /* first: cast back */
 	TAILQ_ENTRY(order_object) ready;
@@ -85,6 +96,7 @@ struct order_object {
 	uint32_t last_shipment;    /* attempt number of the shipment it flies or ended in, + 1 */
 	uint16_t key_len;
 	uint16_t attempts;
+	uint16_t tried; /* bits of edges of the source that did not have it */
 	uint8_t tenant_len;
 	uint8_t state;      /* enum object_state */
 	uint8_t status;     /* enum strait_status; PENDING unless FINAL */
@@ -100,7 +112,9 @@ struct shipment {
 	uint32_t attempt;
 	/* Names at the order's sites; of ORDER_LOCAL both are "site/edge" of who copies. */
 	char from_edge[ORDERBOOK_EDGE_MAX], to_edge[ORDERBOOK_EDGE_MAX];
-	uint32_t *members; /* indices of the order's objects */
+	struct orderbook_edge *from, *to; /* the same; of ORDER_LOCAL NULL */
+	uint64_t bytes;                   /* of its objects, as far as known then */
+	uint32_t *members;                /* indices of the order's objects */
 	uint32_t count;
 	uint32_t open; /* objects still FLYING */
 	bool dirty;
@@ -146,8 +160,9 @@ struct order {
 	 */
 	struct order_object *objects;
 	struct order_names *names;
-	uint8_t way;      /* enum order_way, of what was shipped last */
-	uint8_t opened;   /* enum order_opened */
+	uint8_t way;                                /* enum order_way, of what was shipped last */
+	struct orderbook_edge *last_from, *last_to; /* that it had last; NULL: none */
+	uint8_t opened;                             /* enum order_opened */
 	uint32_t appends; /* number of the last one; 0: only what came with the submission */
 	uint32_t appends_stored;
 	uint32_t *append_first; /* first object of append n at [n]; NULL: was never open */
@@ -211,6 +226,15 @@ void orderbook_explain(struct orderbook *b, uint64_t wire, const char *text);
 int orderbook_shipment_end(struct orderbook *b, uint64_t wire, unsigned int status,
 	const char *text, uint64_t now_ms);
 /**
+ * Everything still flying in a shipment is ready again at once, for other edges: it is no attempt
+ * that failed. text: why. 0 or -ENOENT.
+ */
+int orderbook_hand_over(struct orderbook *b, uint64_t wire, const char *text, uint64_t now_ms);
+/** What it has still to bring, as far as is known. */
+uint64_t shipment_left_bytes(const struct shipment *s);
+/** One edge copies; none sends. */
+bool shipment_is_local(const struct shipment *s);
+/**
  * More objects for an open order. number: which append this is, so that a repetition is known; 0:
  * the next, whatever it is. 0 + *taken = its number, also when it was taken before. Else err says
  * why: -ENOENT (not live), -ESHUTDOWN (sealed or never open), -ERANGE (not the next one), -EEXIST
@@ -234,23 +258,29 @@ int orderbook_cancel(struct orderbook *b, uint64_t id, uint64_t now_ms);
 void orderbook_tick(struct orderbook *b, uint64_t now_ms);
 
 struct orderbook_sites {
-	/** A connected edge of the site to send from or to; NULL: none now. */
-	const char *(*edge)(void *ctx, const char *site);
+	/**
+	 * Edges of the site to send from or to, by name: those that are connected and take orders.
+	 * At most max, which is ORDERBOOK_EDGES_MAX.
+	 */
+	size_t (*edges)(void *ctx, const char *site, const char **names, size_t max);
 	void *ctx;
 	/**
 	 * How from one site to another. Of ORDER_LOCAL *edge is "site/edge" of the one that copies.
 	 * NULL: all over the WAN.
 	 */
 	enum order_way (*way)(void *ctx, const char *from, const char *to, const char **edge);
-	/** Whether this edge of the site takes more orders. NULL: nothing is asked. */
-	bool (*takes)(void *ctx, const char *site, const char *edge);
+	/** Whether this pair is to be avoided while there is another (assign.h). NULL: none is. */
+	bool (*avoid)(void *ctx, const char *from_site, const char *from, const char *to_site,
+		const char *to);
+	/** What is wrong with the edges of a site that has none to take orders. NULL: they are away. */
+	const char *(*why)(void *ctx, const char *site);
 };
 /**
- * Make shipments of everything that is ready, due and has both edges, in the order of dispatch; by
- * the edges that others from the one site to the other are under way by, while those take more: a
- * link's cap is then in one place.
+ * Make shipments of everything that is ready, due and has both edges, in the order of dispatch, each
+ * by the pair of edges that assign.h tells. What an edge of the source site did not find is asked of
+ * each of the others, whose pools may be their own, before it ends NOT_FOUND. sites is remembered.
  *
- * up to ORDERBOOK_FLYING_MAX from one site to another: a slow destination fills neither the
+ * Up to ORDERBOOK_FLYING_MAX from one site to another: a slow destination fills neither the
  * edge's table of orders nor the way of others.
  */
 void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, uint64_t now_ms);

@@ -372,8 +372,11 @@ int orderbook_restore_shipment(struct orderbook *b, struct order *o, uint32_t at
 	s->count = count;
 	s->attempt = attempt;
 	s->wire = (uint64_t)attempt << 40 | o->id;
-	snprintf(s->from_edge, sizeof(s->from_edge), "%s", from_edge);
-	snprintf(s->to_edge, sizeof(s->to_edge), "%s", to_edge);
+	if (shipment_set_edges(b, s, from_edge, to_edge) < 0) {
+		free(s->members);
+		free(s);
+		return -ENOMEM;
+	}
 	TAILQ_INSERT_TAIL(&o->shipments, s, of_order);
 	LIST_INSERT_HEAD(&b->shipments[s->wire % ORDERBOOK_BUCKETS], s, hashed);
 	for (uint32_t i = 0; i < count; i++) {
@@ -383,6 +386,7 @@ int orderbook_restore_shipment(struct orderbook *b, struct order *o, uint32_t at
 			obj->shipment == NULL) {
 			obj->shipment = s;
 			s->open++;
+			s->bytes += object_bytes(obj);
 		}
 	}
 	if (attempt >= o->next_attempt)

@@ -14,13 +14,15 @@
 
 static char err[300];
 
-static const char *any_edge(void *ctx, const char *site)
+static size_t any_edge(void *ctx, const char *site, const char **names, size_t max)
 {
 	(void)ctx;
-	return site;
+	(void)max;
+	names[0] = site;
+	return 1;
 }
 
-static const struct orderbook_sites up = { any_edge, NULL, NULL, NULL };
+static const struct orderbook_sites up = { any_edge, NULL, NULL, NULL, NULL };
 
 static size_t words(const char *text, struct orderbook_key *keys)
 {

@@ -17,8 +17,13 @@ static bool is_due(uint64_t due_ms, uint64_t now_ms)
 static void wait_for(struct orderbook *b, struct order *o, const char *site)
 {
 	char text[ORDERBOOK_TEXT_MAX];
+	const char *why;
 
-	snprintf(text, sizeof(text), "waits for an edge of site %s to connect", site);
+	why = b->sites.why != NULL ? b->sites.why(b->sites.ctx, site) : NULL;
+	if (why != NULL)
+		snprintf(text, sizeof(text), "waits for an edge of site %s: %s", site, why);
+	else
+		snprintf(text, sizeof(text), "waits for an edge of site %s to connect", site);
 	if (strcmp(text, o->text) == 0)
 		return;
 	memcpy(o->text, text, sizeof(text));
@@ -40,8 +45,11 @@ static struct shipment *shipment_create(struct orderbook *b, struct order *o, co
 	s->order = o;
 	s->attempt = o->next_attempt++;
 	s->wire = (uint64_t)s->attempt << 40 | o->id;
-	snprintf(s->from_edge, sizeof(s->from_edge), "%s", from_edge);
-	snprintf(s->to_edge, sizeof(s->to_edge), "%s", to_edge);
+	if (shipment_set_edges(b, s, from_edge, to_edge) < 0) {
+		free(s->members);
+		free(s);
+		return NULL;
+	}
 	s->is_new = s->dirty = true;
 	TAILQ_INSERT_TAIL(&o->shipments, s, of_order);
 	LIST_INSERT_HEAD(&b->shipments[s->wire % ORDERBOOK_BUCKETS], s, hashed);
@@ -56,6 +64,7 @@ static void shipment_add(struct orderbook *b, struct shipment *s, struct order_o
 	if (obj->attempts < UINT16_MAX)
 		obj->attempts++;
 	s->members[s->count++] = (uint32_t)(obj - obj->order->objects);
+	s->bytes += object_bytes(obj);
 	s->open++;
 	object_mark_dirty(b, obj);
 }
@@ -68,26 +77,36 @@ static int compare_index(const void *a, const void *b)
 }
 
 /*
- * One shipment of what is due, in the order the objects were given. false: nothing (more) is due.
+ * One shipment of what is due, in the order the objects were given, and of what the same edges were
+ * asked for in vain. copier: the edge that copies; NULL: edges send. false: nothing (more) is due, or
+ * no edge takes it.
  */
-static bool ship(struct orderbook *b, struct order *o, const char *from_edge, const char *to_edge,
-	uint64_t now_ms)
+static bool ship(struct orderbook *b, struct order *o, const char *copier, uint64_t now_ms)
 {
+	const char *from = copier, *to = copier, *without;
 	struct order_object *obj, *next;
 	struct shipment *s = NULL;
+	uint16_t tried = 0;
 	size_t bytes = 0;
 
 	o->next_due_ms = UINT64_MAX;
 	for (obj = TAILQ_FIRST(&o->ready); obj != NULL; obj = next) {
 		next = TAILQ_NEXT(obj, ready);
-		if (!is_due(obj->due_ms, now_ms) || bytes > ORDERBOOK_SHIPMENT_KEY_BYTES_MAX) {
+		if (!is_due(obj->due_ms, now_ms) || bytes > ORDERBOOK_SHIPMENT_KEY_BYTES_MAX ||
+			(s != NULL && obj->tried != tried)) {
 			if (obj->due_ms < o->next_due_ms)
 				o->next_due_ms = obj->due_ms;
 			continue;
 		}
-		if (s == NULL)
-			s = shipment_create(b, o, from_edge, to_edge, o->count);
-		if (s == NULL) { /* out of memory: the next call tries again */
+		if (s == NULL) {
+			tried = obj->tried;
+			without = copier != NULL ? NULL : order_pick_edges(b, o, tried, &from, &to);
+			if (without != NULL)
+				wait_for(b, o, without);
+			else
+				s = shipment_create(b, o, from, to, o->count);
+		}
+		if (s == NULL) { /* no edge, or out of memory: the next call tries again */
 			o->next_due_ms = now_ms;
 			return false;
 		}
@@ -98,6 +117,7 @@ static bool ship(struct orderbook *b, struct order *o, const char *from_edge, co
 	if (s == NULL)
 		return false;
 	qsort(s->members, s->count, sizeof(*s->members), compare_index);
+	shipment_count(s);
 	o->state = ORDER_RUNNING;
 	o->text[0] = '\0';
 	order_mark_dirty(b, o);
@@ -108,27 +128,21 @@ static void count_flying(struct orderbook *b)
 {
 	const struct shipment *s;
 	struct orderbook_link *l;
+	struct orderbook_edge *e;
 	const struct order *o;
 
-	LIST_FOREACH(l, &b->links, entry) {
+	LIST_FOREACH(l, &b->links, entry)
 		l->flying = 0;
-		l->one = NULL;
+	LIST_FOREACH(e, &b->edges, entry) {
+		e->backlog_bytes = 0;
+		e->shipments = 0;
 	}
 	TAILQ_FOREACH(o, &b->live, live) {
 		TAILQ_FOREACH(s, &o->shipments, of_order) {
 			o->link->flying += s->open > 0;
-			if (s->open > 0 && strchr(s->from_edge, '/') == NULL)
-				o->link->one = s;
+			shipment_count(s);
 		}
 	}
-}
-
-static const char *edge_of_site(const struct orderbook_sites *sites, const char *site,
-	const char *busy)
-{
-	if (busy != NULL && sites->takes != NULL && sites->takes(sites->ctx, site, busy))
-		return busy;
-	return sites->edge(sites->ctx, site);
 }
 
 static bool has_room(const struct order *o)
@@ -144,10 +158,11 @@ void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, ui
 {
 	struct order *o;
 
+	b->sites = *sites;
 	count_flying(b);
 	TAILQ_FOREACH(o, &b->live, live) {
 		enum order_way way = ORDER_WAN;
-		const char *from = NULL, *to;
+		const char *copier = NULL;
 
 		if (TAILQ_EMPTY(&o->ready)) {
 			/* all of it is shipped by others */
@@ -169,19 +184,10 @@ void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, ui
 			continue;
 		}
 		if (sites->way != NULL)
-			way = sites->way(sites->ctx, o->from_site, o->to_site, &from);
-		to = from;
-		if (way != ORDER_LOCAL) {
-			const struct shipment *s = o->link->one;
-
-			from = edge_of_site(sites, o->from_site, s != NULL ? s->from_edge : NULL);
-			to = edge_of_site(sites, o->to_site, s != NULL ? s->to_edge : NULL);
-		}
-		if (from == NULL || to == NULL) {
-			wait_for(b, o, from == NULL ? o->from_site : o->to_site);
-			continue;
-		}
-		while (has_room(o) && ship(b, o, from, to, now_ms)) {
+			way = sites->way(sites->ctx, o->from_site, o->to_site, &copier);
+		if (way != ORDER_LOCAL)
+			copier = NULL;
+		while (has_room(o) && ship(b, o, copier, now_ms)) {
 			o->link->flying++;
 			o->way = (uint8_t)way;
 			if (!is_due(o->next_due_ms, now_ms))

@@ -18,8 +18,7 @@ LIST_HEAD(shipment_bucket, shipment);
 struct orderbook_link {
 	LIST_ENTRY(orderbook_link) entry;
 	char from_site[ORDERBOOK_SITE_MAX], to_site[ORDERBOOK_SITE_MAX];
-	uint32_t flying;            /* shipments with open objects, counted by each plan, .. */
-	const struct shipment *one; /* .. and one of them that no edge copies */
+	uint32_t flying; /* shipments with open objects, counted by each plan */
 };
 
 struct orderbook {
@@ -28,6 +27,8 @@ struct orderbook {
 	uint32_t open_count; /* orders that are open */
 	uint64_t open_idle_ms;
 	LIST_HEAD(, orderbook_link) links;
+	LIST_HEAD(, orderbook_edge) edges;
+	struct orderbook_sites sites; /* of the last plan */
 	struct flights *flights;
 	struct order_list live, dirty;
 	struct order_bucket orders[ORDERBOOK_BUCKETS];
@@ -44,6 +45,21 @@ void object_leave_ready(struct order_object *obj, enum object_state state);
 int object_join(struct orderbook *b, struct order_object *obj, uint64_t now_ms);
 void object_naming(const struct flight_member *m, struct flight_name *out);
 void shipment_free(struct shipment *s);
+/* orderbook_edges.c */
+/* The one of this name, new or known. NULL: out of memory. */
+struct orderbook_edge *orderbook_edge(struct orderbook *b, const char *site, const char *name);
+/* In order_object.tried; 0: it has none. */
+uint16_t orderbook_edge_bit(const struct orderbook_edge *e);
+/* 0, or -1 without memory. */
+int shipment_set_edges(struct orderbook *b, struct shipment *s, const char *from, const char *to);
+/* Into what its edges have to do. */
+void shipment_count(const struct shipment *s);
+uint64_t object_bytes(const struct order_object *obj);
+/* Edges for objects which those in tried do not have. NULL, or the site that has none. */
+const char *order_pick_edges(struct orderbook *b, const struct order *o, uint16_t tried,
+	const char **from, const char **to);
+/* An edge of the source that takes orders was not asked yet. */
+bool shipment_has_others(struct orderbook *b, const struct shipment *s, uint16_t tried);
 /* Without its objects' memberships. */
 void order_free(struct order *o);
 /* Give back what order_reserve(), order_extend() and order_note_append() took. */

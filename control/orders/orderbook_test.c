@@ -16,21 +16,25 @@
 
 static char err[300];
 
-static const char *any_edge(void *ctx, const char *site)
+static size_t any_edge(void *ctx, const char *site, const char **names, size_t max)
 {
 	(void)ctx;
-	return site[0] == 'a' ? "edge-a" : site[0] == 'b' ? "edge-b" : "edge-c";
+	(void)max;
+	names[0] = site[0] == 'a' ? "edge-a" : site[0] == 'b' ? "edge-b" : "edge-c";
+	return 1;
 }
 
-static const char *no_edge(void *ctx, const char *site)
+static size_t no_edge(void *ctx, const char *site, const char **names, size_t max)
 {
 	(void)ctx;
 	(void)site;
-	return NULL;
+	(void)names;
+	(void)max;
+	return 0;
 }
 
-static const struct orderbook_sites up = { any_edge, NULL, NULL, NULL };
-static const struct orderbook_sites down = { no_edge, NULL, NULL, NULL };
+static const struct orderbook_sites up = { any_edge, NULL, NULL, NULL, NULL };
+static const struct orderbook_sites down = { no_edge, NULL, NULL, NULL, NULL };
 
 /* Keys are the words of one string. */
 static struct order *submit(struct orderbook *b, const char *to, const char *words,
@@ -120,8 +124,8 @@ static enum order_way by_edge_a1(void *ctx, const char *from, const char *to, co
 
 static void what_one_edge_copies_needs_no_other(void **state)
 {
-	const struct orderbook_sites local = { no_edge, NULL, by_edge_a1, NULL };
-	const struct orderbook_sites lan = { any_edge, NULL, by_edge_a1, NULL };
+	const struct orderbook_sites local = { no_edge, NULL, by_edge_a1, NULL, NULL };
+	const struct orderbook_sites lan = { any_edge, NULL, by_edge_a1, NULL, NULL };
 	struct orderbook *b = orderbook_create(1, 7);
 	struct order *copied = submit(b, "c", "k", 0, 1), *sent = submit(b, "b", "k", 0, 1);
 
@@ -140,55 +144,135 @@ static void what_one_edge_copies_needs_no_other(void **state)
 }
 
 /* Two edges a site; which ones are there is in ctx. */
-static const char *first_of_two(void *ctx, const char *site)
+static size_t those_of_two(void *ctx, const char *site, const char **names, size_t max)
 {
+	static const char *const two[] = { "edge-0", "edge-1" };
 	const bool *there = ctx;
+	size_t n = 0;
 
 	(void)site;
-	return there[0] ? "edge-0" : there[1] ? "edge-1" : NULL;
+	(void)max;
+	for (int i = 0; i < 2; i++)
+		if (there[i])
+			names[n++] = two[i];
+	return n;
 }
 
-static bool one_of_two_takes(void *ctx, const char *site, const char *edge)
+static const char *draining(void *ctx, const char *site)
 {
-	const bool *there = ctx;
-
+	(void)ctx;
 	(void)site;
-	return there[edge[5] - '0'];
+	return "all drain";
 }
 
 static const char *shipper_of(const struct order *o)
 {
-	return TAILQ_FIRST(&o->shipments)->from_edge;
+	return TAILQ_LAST(&o->shipments, shipment_list)->from_edge;
 }
 
-static void what_is_under_way_by_one_edge_is_joined_by_the_next(void **state)
+static const char *receiver_of(const struct order *o)
 {
-	bool there[2] = { false, true };
-	const struct orderbook_sites two = { first_of_two, there, NULL, one_of_two_takes };
+	return TAILQ_LAST(&o->shipments, shipment_list)->to_edge;
+}
+
+static void orders_are_spread_over_the_edges_of_both_ends(void **state)
+{
+	bool there[2] = { true, true };
+	const struct orderbook_sites two = { those_of_two, there, NULL, NULL, NULL };
 	struct orderbook *b = orderbook_create(1, 7);
-	struct order *first = submit(b, "b", "k1", 0, 1), *second, *other, *third, *fourth;
+	struct order *o[6];
+
+	(void)state;
+	/* in one plan, and to another site from the same edges */
+	for (int i = 0; i < 4; i++) {
+		char key[4] = { 'k', (char)('0' + i), '\0' };
+
+		o[i] = submit(b, i == 3 ? "c" : "b", key, 0, 1);
+	}
+	orderbook_plan(b, &two, 1);
+	assert_string_equal(shipper_of(o[0]), "edge-0");
+	assert_string_equal(receiver_of(o[0]), "edge-0");
+	assert_string_equal(shipper_of(o[1]), "edge-1");
+	assert_string_equal(receiver_of(o[1]), "edge-1");
+	assert_string_equal(shipper_of(o[2]), "edge-0");
+	assert_string_equal(shipper_of(o[3]), "edge-1");
+	assert_string_equal(receiver_of(o[3]), "edge-0"); /* of c */
+	/* the first is nearly through by its edge's word */
+	TAILQ_FIRST(&o[0]->shipments)->progress_total_bytes = 1 << 20;
+	TAILQ_FIRST(&o[0]->shipments)->progress_done_bytes = (1 << 20) - 1;
+	o[4] = submit(b, "b", "k4", 0, 1);
+	orderbook_plan(b, &two, 2);
+	assert_string_equal(shipper_of(o[4]), "edge-0");
+	there[0] = false; /* it drains */
+	o[5] = submit(b, "b", "k5", 0, 1);
+	orderbook_plan(b, &two, 3);
+	assert_string_equal(shipper_of(o[5]), "edge-1");
+	assert_string_equal(receiver_of(o[5]), "edge-1");
+	orderbook_destroy(b);
+}
+
+static void what_is_handed_over_goes_on_by_another_edge_at_once(void **state)
+{
+	bool there[2] = { true, true };
+	const struct orderbook_sites two = { those_of_two, there, NULL, NULL, draining };
+	struct orderbook *b = orderbook_create(1, 7);
+	struct order *o = submit(b, "b", "k1 k2", 0, 1);
+	struct shipment *s;
 
 	(void)state;
 	orderbook_plan(b, &two, 1);
-	assert_string_equal(shipper_of(first), "edge-1");
-	there[0] = true; /* it is back: two at once would carry twice the link's cap */
-	second = submit(b, "b", "k2", 0, 1);
-	other = submit(b, "c", "k2", 0, 1);
-	orderbook_plan(b, &two, 2);
-	assert_string_equal(shipper_of(second), "edge-1");
-	assert_string_equal(TAILQ_FIRST(&second->shipments)->to_edge, "edge-1");
-	assert_string_equal(shipper_of(other), "edge-0");
-	there[1] = false; /* it stops */
-	third = submit(b, "b", "k3", 0, 2);
-	orderbook_plan(b, &two, 3);
-	assert_string_equal(shipper_of(third), "edge-0");
-	there[1] = true;
-	for (uint64_t id = 1; id <= 4; id++)
-		assert_int_equal(orderbook_result(b, id, 0, STRAIT_STATUS_COMMITTED, 10, 4), 0);
 	orderbook_flushed(b);
-	fourth = submit(b, "b", "k4", 0, 4);
-	orderbook_plan(b, &two, 5);
-	assert_string_equal(shipper_of(fourth), "edge-0");
+	assert_int_equal(orderbook_result(b, o->id, 0, STRAIT_STATUS_COMMITTED, 10, 2), 0);
+	there[0] = false;
+	assert_int_equal(orderbook_hand_over(b, o->id, "edge-0 is lost", 2), 0);
+	assert_int_equal(orderbook_hand_over(b, 77, "edge-0 is lost", 2), -ENOENT);
+	assert_string_equal(o->text, "edge-0 is lost");
+	assert_true(TAILQ_FIRST(&o->shipments)->cancel);
+	orderbook_plan(b, &two, 2);
+	s = TAILQ_LAST(&o->shipments, shipment_list);
+	assert_string_equal(s->from_edge, "edge-1");
+	assert_int_equal(s->open, 1);
+	assert_int_equal(o->objects[1].attempts, 1); /* the first does not count */
+	/* the lost one's late word changes nothing */
+	assert_int_equal(orderbook_result(b, o->id, 1, STRAIT_STATUS_COMMITTED, 10, 3), 0);
+	assert_int_equal(o->state, ORDER_RUNNING);
+	assert_int_equal(orderbook_result(b, s->wire, 0, STRAIT_STATUS_COMMITTED, 10, 3), 0);
+	assert_int_equal(o->state, ORDER_DONE);
+	there[1] = false;
+	orderbook_flushed(b);
+	o = submit(b, "b", "k3", 0, 1);
+	orderbook_plan(b, &two, 4);
+	assert_string_equal(o->text, "waits for an edge of site a: all drain");
+	orderbook_destroy(b);
+}
+
+static void what_one_edge_does_not_have_is_asked_of_the_others_once(void **state)
+{
+	bool there[2] = { true, true };
+	const struct orderbook_sites two = { those_of_two, there, NULL, NULL, NULL };
+	struct orderbook *b = orderbook_create(1, 7);
+	struct order *o = submit(b, "b", "k1 k2 k3", 0, 1);
+	uint64_t again;
+
+	(void)state;
+	orderbook_plan(b, &two, 1);
+	assert_int_equal(orderbook_result(b, o->id, 0, STRAIT_STATUS_COMMITTED, 9, 2), 0);
+	assert_int_equal(orderbook_result(b, o->id, 1, STRAIT_STATUS_NOT_FOUND, 0, 2), 0);
+	assert_int_equal(orderbook_result(b, o->id, 2, STRAIT_STATUS_RESET, 0, 2), 0);
+	orderbook_plan(b, &two, 2);
+	again = TAILQ_LAST(&o->shipments, shipment_list)->wire;
+	assert_string_equal(shipper_of(o), "edge-1");
+	assert_string_equal(receiver_of(o), "edge-0"); /* where the rest is */
+	assert_int_equal(TAILQ_LAST(&o->shipments, shipment_list)->count, 1);
+	orderbook_flushed(b);
+	assert_int_equal(orderbook_result(b, again, 0, STRAIT_STATUS_NOT_FOUND, 0, 3), 0);
+	assert_int_equal(o->objects[1].state, OBJECT_FINAL);
+	assert_int_equal(o->objects[1].status, STRAIT_STATUS_NOT_FOUND);
+	orderbook_plan(b, &two, 2002);
+	assert_int_equal(TAILQ_LAST(&o->shipments, shipment_list)->count, 1);
+	again = TAILQ_LAST(&o->shipments, shipment_list)->wire;
+	assert_int_equal(orderbook_result(b, again, 0, STRAIT_STATUS_COMMITTED, 9, 2003), 0);
+	assert_int_equal(o->state, ORDER_FAILED);
 	orderbook_destroy(b);
 }
 
@@ -362,11 +446,11 @@ static uint32_t rnd(struct world *w, uint32_t n)
 	return (uint32_t)((uint64_t)(w->seed >> 4) * n >> 28);
 }
 
-static const char *flaky_edge(void *ctx, const char *site)
+static size_t flaky_edge(void *ctx, const char *site, const char **names, size_t max)
 {
 	struct world *w = ctx;
 
-	return !w->calm && rnd(w, 4) == 0 ? NULL : any_edge(NULL, site);
+	return !w->calm && rnd(w, 4) == 0 ? 0 : any_edge(NULL, site, names, max);
 }
 
 static struct row *row_of(struct world *w, uint64_t id)
@@ -567,7 +651,7 @@ static void check(struct world *w)
 
 static void step(struct world *w)
 {
-	struct orderbook_sites sites = { flaky_edge, w, NULL, NULL };
+	struct orderbook_sites sites = { flaky_edge, w, NULL, NULL, NULL };
 	uint32_t what = rnd(w, 100);
 
 	w->now += rnd(w, 200);
@@ -677,7 +761,9 @@ int main(void)
 		cmocka_unit_test(bad_orders_are_refused_with_a_reason),
 		cmocka_unit_test(order_waits_for_both_edges_and_says_so),
 		cmocka_unit_test(what_one_edge_copies_needs_no_other),
-		cmocka_unit_test(what_is_under_way_by_one_edge_is_joined_by_the_next),
+		cmocka_unit_test(orders_are_spread_over_the_edges_of_both_ends),
+		cmocka_unit_test(what_is_handed_over_goes_on_by_another_edge_at_once),
+		cmocka_unit_test(what_one_edge_does_not_have_is_asked_of_the_others_once),
 		cmocka_unit_test(order_is_done_when_all_objects_are),
 		cmocka_unit_test(object_in_flight_is_not_shipped_twice),
 		cmocka_unit_test(follower_leads_when_the_leader_fails),

@@ -147,9 +147,38 @@ static void write_report(void *ctx, Strait__EdgeReport *m)
 	struct control *c = ctx;
 
 	control_report_write(c->report, clock_now_ns(), m);
+	m->has_leaving = c->phase != CONTROL_RUNNING;
+	m->leaving = c->phase == CONTROL_LEAVING ? 2 : c->phase != CONTROL_RUNNING;
 }
 
-static const struct master_client_ops master_ops = { .report = write_report };
+static bool take_links(void *ctx, const Strait__EdgeLinks *m)
+{
+	struct control *c = ctx;
+	bool done = peers_take_links(c->peers, m);
+
+	return control_queue_flush(&c->queue) && done;
+}
+
+static void write_registration(void *ctx, Strait__EdgeRegister *m)
+{
+	static struct peer_link_cap caps[PEERS_MAX];
+	static Strait__EdgeLink links[PEERS_MAX], *pointers[PEERS_MAX];
+	struct control *c = ctx;
+
+	m->n_links = peers_list_links(c->peers, caps, PEERS_MAX);
+	for (size_t i = 0; i < m->n_links; i++) {
+		strait__edge_link__init(&links[i]);
+		links[i].to_site = (char *)caps[i].site;
+		links[i].to_edge = (char *)caps[i].edge;
+		links[i].cap_bps = caps[i].bps;
+		pointers[i] = &links[i];
+	}
+	m->links = pointers;
+}
+
+static const struct master_client_ops master_ops = { .report = write_report,
+	.links = take_links,
+	.registration = write_registration };
 
 /* ---- leaving ----------------------------------------------------------------------------- */
 
@@ -182,6 +211,9 @@ static void leave(struct control *c)
 			return;
 		master_client_tick(c->master, clock_now_ns());
 		enter(c, CONTROL_LEAVING);
+		/* with sessions left nothing can be promised */
+		if (peers_session_count(c->peers) == 0)
+			master_client_report(c->master);
 		return;
 	}
 	if (c->phase == CONTROL_LEAVING &&
@@ -201,6 +233,7 @@ void control_stop(struct control *c)
 		ingest_drain(c->ingest);
 		peers_drain(c->peers);
 		enter(c, CONTROL_DRAINING);
+		master_client_report(c->master);
 	} else {
 		event_base_loopbreak(c->parts.base);
 	}

@@ -139,6 +139,8 @@ static void add_link(void *ctx, const struct peer_link *l)
 	m->loss = stats.loss;
 	m->backlog_bytes = stats.backlog_bytes;
 	m->delivered_bytes = stats.delivered_bytes;
+	m->has_used_bps = l->initiator;
+	m->used_bps = l->used_bps;
 	m->has_expected_bps = m->has_latency_us = l->expected_bps != 0;
 	m->expected_bps = l->expected_bps;
 	m->latency_us = l->latency_ns / 1000;

@@ -91,6 +91,10 @@ static int on_open(struct rpc_conn *c, void *ctx)
 	m.program = (char *)mc->cfg.program;
 	m.n_pool_sites = mc->cfg.pool_site_count;
 	m.pool_sites = (char **)mc->cfg.pool_sites;
+	m.has_takes_links = true;
+	m.takes_links = mc->ops->links != NULL;
+	if (mc->ops->registration != NULL)
+		mc->ops->registration(mc->ctx, &m);
 	mc->opened_ns = clock_now_ns();
 	return rpc_send(c, STRAIT__MSG_TYPE__MSG_EDGE_REGISTER, &m.base);
 }
@@ -195,6 +199,24 @@ static int on_results_ack(struct master_client *mc, const uint8_t *body, size_t 
 	return 0;
 }
 
+static int on_links(struct master_client *mc, struct rpc_conn *c, const uint8_t *body, size_t len)
+{
+	Strait__EdgeLinks *m = strait__edge_links__unpack(NULL, len, body);
+	Strait__EdgeLinksAck ack = STRAIT__EDGE_LINKS_ACK__INIT;
+	int ret = 0;
+
+	if (m == NULL)
+		return -EPROTO;
+	if (m->term < mc->term->highest) {
+		log_warn("master", "shares refused, stale term");
+	} else if (mc->ops->links != NULL && mc->ops->links(mc->ctx, m)) {
+		ack.seq = m->seq;
+		ret = rpc_send(c, STRAIT__MSG_TYPE__MSG_EDGE_LINKS_ACK, &ack.base);
+	}
+	strait__edge_links__free_unpacked(m, NULL);
+	return ret;
+}
+
 static int on_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, size_t len, void *ctx)
 {
 	struct master_client *mc = ctx;
@@ -210,6 +232,8 @@ static int on_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, si
 		return on_order_cancel(mc, body, len);
 	case STRAIT__MSG_TYPE__MSG_ORDER_RESULTS_ACK:
 		return on_results_ack(mc, body, len);
+	case STRAIT__MSG_TYPE__MSG_EDGE_LINKS:
+		return on_links(mc, c, body, len);
 	default:
 		return 0; /* of a newer version */
 	}
@@ -319,6 +343,12 @@ void master_client_tick(struct master_client *mc, uint64_t now_ns)
 		mc->report_ns = now_ns;
 		report(mc);
 	}
+}
+
+void master_client_report(struct master_client *mc)
+{
+	if (mc->accepted)
+		report(mc);
 }
 
 bool master_client_is_up(const struct master_client *mc)

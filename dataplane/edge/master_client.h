@@ -34,6 +34,10 @@ struct master_client_config {
 struct master_client_ops {
 	/** Write the report's fields; they must live until the next call. */
 	void (*report)(void *ctx, Strait__EdgeReport *m);
+	/** Shares of caps, fenced edges. false: not all is done, the master will say it again. */
+	bool (*links)(void *ctx, const Strait__EdgeLinks *m);
+	/** For the registration, as report. NULL: there are none. */
+	void (*registration)(void *ctx, Strait__EdgeRegister *m);
 };
 
 /** Strings and boot_id of cfg must stay. NULL + errno. Connects with the first tick. */
@@ -47,5 +51,7 @@ void master_client_tick(struct master_client *mc, uint64_t now_ns);
 bool master_client_is_up(const struct master_client *mc);
 /** Results and everything else have left, or nobody listens. */
 bool master_client_is_flushed(const struct master_client *mc);
+/** Report at once: its state is another one. */
+void master_client_report(struct master_client *mc);
 /** Say goodbye and do not come back. */
 void master_client_stop(struct master_client *mc);

@@ -216,6 +216,7 @@ void peers_destroy(struct peers *ps)
 		LIST_REMOVE(p, entry);
 		free(p);
 	}
+	free(ps->fenced);
 	free(ps);
 }
 
@@ -254,10 +255,10 @@ static struct peer *peer_find(struct peers *ps, const char *site, const char *ed
 	return NULL;
 }
 
-static void peer_set_cap(struct peer *p, uint64_t bps)
+bool peer_set_cap(struct peer *p, uint64_t bps)
 {
 	p->cap_bps = bps;
-	peer_apply_cap(p);
+	return peer_apply_cap(p);
 }
 
 struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m)
@@ -291,7 +292,8 @@ struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m)
 	/* The master may lower what this edge may send, never raise it. */
 	if (m->has_cap_bps && m->cap_bps != 0 && (own == 0 || m->cap_bps < own))
 		cap = m->cap_bps;
-	peer_set_cap(p, cap);
+	p->own_bps = own;
+	(void)peer_set_cap(p, cap);
 	if (p->link.orders == 0 && p->cur == NULL) {
 		p->failing_ns = 0;
 		p->failures = 0;
@@ -515,6 +517,7 @@ void peers_links(struct peers *ps, void (*cb)(void *ctx, const struct peer_link 
 			.cap_bps = s->cap_bps,
 			.initiator = s->initiator,
 			.up = s->up,
+			.used_bps = s->initiator ? s->peer->rate.used_bps : 0,
 			.expected_bps = s->initiator ? s->peer->link.goodput_bps : 0,
 			.latency_ns = s->initiator ? s->peer->link.latency_ns : 0,
 			.delivered_before = &s->delivered_before,

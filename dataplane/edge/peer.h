@@ -77,6 +77,19 @@ uint16_t peers_listen_port(const struct peers *ps);
 /** order_ops.link: the link to the order's destination, known or new. NULL: too many. */
 struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m);
 
+/**
+ * The master's word: shares of caps for links there are, and edges whose sessions end and that get no
+ * other. true: it is done; false: a worker has not been told yet, say it again.
+ */
+bool peers_take_links(struct peers *ps, const Strait__EdgeLinks *m);
+/** What this edge may send to an edge; 0: no cap. */
+struct peer_link_cap {
+	const char *site, *edge;
+	uint64_t bps;
+};
+/** All links there are. Strings live until the next call. */
+size_t peers_list_links(struct peers *ps, struct peer_link_cap *out, size_t max);
+
 /** Figures of a session of a worker. false: the worker does not know it. */
 typedef bool peers_stats_fn(void *ctx, uint8_t worker, const struct session *s,
 	struct session_stats *out);
@@ -113,6 +126,7 @@ struct peer_link {
 	struct peer_link_queue queues[WORKERS_MAX];
 	uint32_t queue_count;
 	uint64_t cap_bps;
+	uint64_t used_bps;                 /* on the line, of what we send */
 	uint64_t expected_bps, latency_ns; /* 0: not known; see link_rate.h */
 	bool initiator, up;
 	uint64_t *delivered_before, *reported_ns; /* scratch of the reporter */

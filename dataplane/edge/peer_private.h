@@ -30,6 +30,7 @@ struct peer_session {
 	uint8_t boot_id[STRAIT_BOOT_ID_BYTES];
 	uint64_t created_ns;
 	uint64_t cap_bps;      /* of all queues */
+	bool cap_untold;       /* ... but a worker was not told */
 	struct peer *peer;     /* initiator */
 	struct rpc_conn *conn; /* responder: NULL while the connection is away */
 	uint64_t delivered_before, reported_ns;
@@ -42,6 +43,7 @@ struct peer {
 	struct rpc_identity remote;
 	char address[280];
 	uint64_t cap_bps;          /* of this link */
+	uint64_t own_bps;          /* the same by our own configuration; 0: none */
 	uint64_t share_bps;        /* of the edge's total cap; 0: there is none, or not yet */
 	uint64_t share_before_bps; /* at the begin of the interval that rate measured */
 	bool active;               /* when shares were made last */
@@ -77,6 +79,8 @@ struct peers {
 	uint32_t peer_count, session_count;
 	uint64_t counter;
 	uint64_t ended[STRAIT_COUNTER_COUNT];
+	struct rpc_identity *fenced; /* edges not to be heard: site and name count */
+	uint32_t fenced_count;
 	bool draining, stopped;
 };
 
@@ -92,12 +96,20 @@ struct peer_conn {
 /* peer.c */
 void peer_failed(struct peer *p, uint64_t now_ns, const char *why);
 uint64_t peers_cap(const struct peers *ps, const char *site);
+/* As peer_apply_cap(). */
+bool peer_set_cap(struct peer *p, uint64_t bps);
+
+/* peer_links.c */
+bool peers_are_fenced(const struct peers *ps, const struct rpc_identity *id);
 
 /* peer_rate.c */
 /* The lower of its own cap and its share of the edge's; 0: none. */
 uint64_t peer_cap(const struct peer *p);
-/* Split a new cap of the session, if it is another one than before, as it was split. */
-void peer_apply_cap(struct peer *p);
+/*
+ * Split a new cap of the session, if it is another one than before, as it was split. false: a worker
+ * has not been told.
+ */
+bool peer_apply_cap(struct peer *p);
 /* Of a queue, the session's cap and what each queue has to send. 0: there is no cap. */
 uint64_t peer_queue_cap(const struct peer_session *s, uint32_t queue);
 /* Sum of what the workers last said. false: nothing is known. */

@@ -42,38 +42,45 @@ uint64_t peer_queue_cap(const struct peer_session *s, uint32_t queue)
 	return even != 0 ? even : 1; /* 0 would be no cap */
 }
 
-static void tell_cap(struct peer_session *s, uint32_t queue, uint64_t bps)
+static bool tell_cap(struct peer_session *s, uint32_t queue, uint64_t bps)
 {
 	struct worker_command c = { .type = WORKER_SESSION_CAP,
 		.session = s->queues[queue].session,
 		.worker = (uint8_t)queue,
 		.value = bps };
 
-	if (c.session == NULL || control_queue_push(s->ps->queue, &c) < 0)
-		return;
+	if (c.session == NULL)
+		return true;
+	if (control_queue_push(s->ps->queue, &c) < 0)
+		return false;
 	s->queues[queue].cap_bps = bps;
+	return true;
 }
 
 /* First those that get less, as the workers are told one after the other. */
-static void tell_caps(struct peer_session *s)
+static bool tell_caps(struct peer_session *s)
 {
+	bool all = true;
+
 	for (int more = 0; more < 2; more++)
 		for (uint32_t i = 0; i < s->queue_count; i++) {
 			uint64_t bps = peer_queue_cap(s, i), had = s->queues[i].cap_bps;
 
 			if (bps != had && (had != 0 && (bps == 0 || bps > had)) == (more == 1))
-				tell_cap(s, i, bps);
+				all = tell_cap(s, i, bps) && all;
 		}
+	s->cap_untold = !all;
+	return all;
 }
 
-void peer_apply_cap(struct peer *p)
+bool peer_apply_cap(struct peer *p)
 {
 	uint64_t bps = peer_cap(p);
 
-	if (p->cur == NULL || p->cur->cap_bps == bps)
-		return;
+	if (p->cur == NULL || (p->cur->cap_bps == bps && !p->cur->cap_untold))
+		return true;
 	p->cur->cap_bps = bps;
-	tell_caps(p->cur);
+	return tell_caps(p->cur);
 }
 
 /* Small changes are not worth a command. */
@@ -102,7 +109,7 @@ void peers_split(struct peers *ps, peers_stats_fn *stats, void *ctx)
 			if (stats(ctx, (uint8_t)i, s->queues[i].session, &figures))
 				s->queues[i].backlog_bytes = figures.backlog_bytes;
 		if (is_far_off(s))
-			tell_caps(s);
+			(void)tell_caps(s);
 	}
 }
 
@@ -150,7 +157,7 @@ static void share(struct peers *ps)
 			of[i]->share_before_bps = of[i]->share_bps;
 			of[i]->share_bps = links[i].share_bps;
 			of[i]->active = links[i].active;
-			peer_apply_cap(of[i]);
+			(void)peer_apply_cap(of[i]);
 		}
 }
 

@@ -481,6 +481,9 @@ int peer_hello_received(struct peer_conn *pc, const uint8_t *body, size_t len, u
 		ret = rpc_fail(c, EPROTO, "%s", wrong);
 	} else if (ps->draining) {
 		ret = rpc_fail(c, ESHUTDOWN, "the edge is draining");
+	} else if (peers_are_fenced(ps, rpc_peer(c))) {
+		ret = rpc_fail(c, EACCES,
+			"the master has lost this edge and gave its orders to others");
 	} else {
 		pc->answered = true;
 		pc->counter = m->session_counter;

@@ -104,21 +104,23 @@ static uint64_t on_submit(void *ctx, const struct federation_order *what)
 	return o->id;
 }
 
-static const char *site_edge(void *ctx, const char *name)
+static size_t site_edges(void *ctx, const char *name, const char **list, size_t max)
 {
 	struct world *w = ctx;
 
-	for (int i = 0; i < SITES; i++)
-		if (strcmp(names[i], name) == 0 &&
-			w->now_ns / MS >= w->site[i].edge_down_until_ms + BEGIN_NS / MS)
-			return "edge";
-	return NULL;
+	list[0] = "edge";
+	for (int i = 0; i < SITES && max > 0; i++)
+		if (strcmp(names[i], name) == 0)
+			return w->now_ns / MS >= w->site[i].edge_down_until_ms + BEGIN_NS / MS;
+	return 0;
 }
 
 static bool on_can_ship(void *ctx, uint16_t from, uint16_t to)
 {
-	return !is_full(ctx) && site_edge(ctx, names[from]) != NULL &&
-		site_edge(ctx, names[to]) != NULL;
+	const char *list[1];
+
+	return !is_full(ctx) && site_edges(ctx, names[from], list, 1) > 0 &&
+		site_edges(ctx, names[to], list, 1) > 0;
 }
 
 static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship };
@@ -231,7 +233,7 @@ static uint8_t end_of(unsigned int status)
 
 static void orders_run(struct world *w)
 {
-	struct orderbook_sites sites = { site_edge, w, NULL, NULL };
+	struct orderbook_sites sites = { site_edges, w, NULL, NULL, NULL };
 	struct order *o;
 
 	for (int i = 0; i < SHIPMENTS_MAX; i++)
