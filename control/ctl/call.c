@@ -48,7 +48,8 @@ static int on_open(struct rpc_conn *conn, void *ctx)
 
 static int exit_of_code(int code)
 {
-	return code == EIO || code == ENOMEM ? CTL_FAILED : CTL_REFUSED;
+	/* ESTALE: what it asks for is gone, which is no refusal */
+	return code == EIO || code == ENOMEM || code == ESTALE ? CTL_FAILED : CTL_REFUSED;
 }
 
 static int on_message(struct rpc_conn *conn, uint16_t type, const uint8_t *body, size_t len,

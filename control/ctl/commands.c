@@ -69,6 +69,22 @@ static const struct ctl_option order_show[] = {
 	END,
 };
 
+static const struct ctl_option commits_options[] = {
+	{ "follow", NULL, 'f', "go on with what arrives from now on" },
+	{ "since", "PLACE", 0, "after this one, like 3f2a91bc/17, or first" },
+	{ "from", "SITE", 0, "only from there" },
+	{ "to", "SITE", 0, "only to there" },
+	{ "label", "TEXT", 0, "only to sites of this label" },
+	{ "tenant", "NAME", 0, "only of this tenant" },
+	{ "class", "CLASS", 0, "only urgent, normal or bulk" },
+	{ "order", "ID", 0, "only of this order" },
+	{ "prefix", "KEY", 0, "only keys that begin so" },
+	{ "hex", NULL, 0, "the prefix is hexadecimal" },
+	{ "only", "objects|orders", 0, "objects that are there, or orders that ended" },
+	{ "count", "N", 'n', "no more than N" },
+	END,
+};
+
 static const struct ctl_option pool_options[] = {
 	{ "pool", "FILE", 'p', "the pool's file" },
 	{ "hex", NULL, 0, "keys are hexadecimal" },
@@ -192,6 +208,8 @@ const struct ctl_command ctl_commands[] = {
 	{ "order", "watch", "ID", 1, 1, "follow an order until it has finished", NULL,
 		cmd_order_watch },
 	{ "order", "cancel", "ID", 1, 1, "cancel what is not shipped yet", NULL, cmd_order_cancel },
+	{ NULL, "commits", "", 0, 0, "what has arrived, in order, and what arrives", commits_options,
+		cmd_commits },
 	{ "replication", "status", "", 0, 0, "views of the sites, backlogs, staleness", NULL,
 		cmd_replication_status },
 	{ "source", "list", "", 0, 0, "sources of all sites and their state", NULL,

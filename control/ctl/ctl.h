@@ -106,6 +106,7 @@ int cmd_order_list(struct ctl *ctl);
 int cmd_order_show(struct ctl *ctl);
 int cmd_order_cancel(struct ctl *ctl);
 int cmd_order_watch(struct ctl *ctl);
+int cmd_commits(struct ctl *ctl);
 int cmd_replication_status(struct ctl *ctl);
 int cmd_source_list(struct ctl *ctl);
 int cmd_policy_list(struct ctl *ctl);
