@@ -2,6 +2,7 @@
 #include "dataplane/edge/port_priv.h"
 
 #include "dataplane/edge/compat.h"
+#include "dataplane/edge/port_fanout.h"
 #include "dataplane/transport/pacer.h"
 
 #include <strait/wire.h>
@@ -183,6 +184,7 @@ static int probe(struct port *p, char *err, size_t err_len)
 	if (p->device.kind == PORT_KIND_PCI)
 		return fail(err, err_len, -ENODEV,
 			"device %s: DPDK does not drive it; is it bound to vfio-pci?", name);
+	port_fanout_alone(p->device.queues == 1);
 	errno = 0;
 	rc = rte_dev_probe(p->device.devargs);
 	if (rc != 0)

@@ -8,6 +8,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
+static _Atomic bool is_alone;
+
+void port_fanout_alone(bool alone)
+{
+	is_alone = alone;
+}
+
 int port_fanout_without_defrag(int arg)
 {
 	return (int)((unsigned int)arg & ~((unsigned int)PACKET_FANOUT_FLAG_DEFRAG << 16));
@@ -30,6 +37,8 @@ int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
 		libc_function = next;
 	}
 	if (level == SOL_PACKET && name == PACKET_FANOUT && len == sizeof(arg)) {
+		if (is_alone)
+			return 0;
 		memcpy(&arg, value, sizeof(arg));
 		arg = port_fanout_without_defrag(arg);
 		return next(fd, level, name, &arg, sizeof(arg));

@@ -11,7 +11,7 @@ enum {
 	HOUSEKEEPING_TURNS = 256,
 	SPIN_TURNS = 4,        /* idle turns before the first sleep */
 	SLEEP_LEAST_NS = 5000, /* less is over before the kernel put us to bed */
-	FIRST_SLEEP_US = 50,
+	FIRST_SLEEP_US = 100,
 	ANNOUNCEMENTS = 3,
 };
 

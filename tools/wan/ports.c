@@ -29,12 +29,6 @@ enum {
 	RING_SLOTS = 1024,
 };
 
-/*
- * Brings in setsockopt() of port_fanout.h, which keeps the kernel from putting fragments together
- * in front of an af_packet port: a line passes them as they are.
- */
-static int (*const fanout)(int arg) __attribute__((used)) = port_fanout_without_defrag;
-
 /* What an unlimited link is planned for. */
 #define UNLIMITED_BPS 40000000000ULL
 
@@ -240,6 +234,8 @@ int wan_ports_start(struct wan_ports *ports, const struct wan_options *o, const 
 
 	for (int side = 0; side < WAN_SIDES; side++)
 		stale_socket_remove(o->vdev[side]);
+	/* Brings in its setsockopt(), too: a line passes fragments as they are. */
+	port_fanout_alone(true);
 	rc = eal_start(o, p, errbuf, errlen);
 	if (rc < 0)
 		return rc;
