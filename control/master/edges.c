@@ -276,7 +276,7 @@ static void remember_refusal(const struct client *c, int err, const char *why)
 
 unsigned int edge_flags(const struct edge *e)
 {
-	return (e->draining ? LEDGER_EDGE_DRAINING : 0) | (e->lost ? LEDGER_EDGE_LOST : 0) |
+	return (e->draining ? LEDGER_EDGE_DRAINING : 0) | (e->shares.lost ? LEDGER_EDGE_LOST : 0) |
 		(e->left ? LEDGER_EDGE_LEFT : 0);
 }
 
@@ -335,14 +335,14 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	e->client = c;
 	c->edge = e;
 	e->refused[0] = '\0';
-	e->leaving = e->lost = e->left = false;
+	e->leaving = e->left = false;
 	take_pool_sites(m, e, msg);
 	memcpy(e->boot_id, msg->boot_id.data, sizeof(e->boot_id));
 	e->since_ms = e->last_seen_ms = clock_unix_ms();
 	snprintf(e->mgmt_address, sizeof(e->mgmt_address), "%s", msg->mgmt_address);
 	snprintf(e->program, sizeof(e->program), "%s", msg->program != NULL ? msg->program : "");
-	edge_remember(m, e);
 	links_registered(m, e, msg);
+	edge_remember(m, e);
 	log_info("master", "edge registered site=%s edge=%s peer=%s mgmt=%s program=%s", e->site,
 		e->name, rpc_peer_address(c->conn), e->mgmt_address, e->program);
 	accept.term = m->term;
@@ -507,7 +507,7 @@ int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t le
 		links = strait__edge_links_ack__unpack(NULL, len, body);
 		if (links == NULL)
 			return rc;
-		links_acked(c->master, c->edge, links->seq);
+		shares_acked(&c->master->shares, &c->edge->shares, links->seq);
 		strait__edge_links_ack__free_unpacked(links, NULL);
 		/* what was given up goes to others now */
 		links_update(c->master);
@@ -528,11 +528,11 @@ void edge_disconnected(struct client *c)
 	if (e->client != c)
 		return;
 	e->client = NULL;
-	e->down_ns = clock_now_ns();
+	shares_disconnected(&e->shares, clock_now_ns());
 	e->last_seen_ms = clock_unix_ms();
 	if (e->report != NULL && e->report->has_leaving && e->report->leaving > 1) {
 		e->left = true;
-		links_ended(c->master, e);
+		shares_ended(&c->master->shares, &e->shares);
 		edge_remember(c->master, e);
 	}
 	for (size_t i = 0; e->report != NULL && i < e->report->n_links; i++) {

@@ -96,23 +96,21 @@ static void copies_failover(struct master *m, const struct edge *e)
 void edges_failover(struct master *m)
 {
 	uint64_t now_ns = clock_now_ns();
-	struct edge *e, *other;
+	struct edge *e;
 
 	TAILQ_FOREACH(e, &m->edges, entry) {
 		/* it left for good, or is expected back for a while */
 		if (e->client != NULL ||
-			(!e->left && now_ns - e->down_ns < m->cfg->edge_lost_ms * 1000000))
+			(!e->left && now_ns - e->shares.down_ns < m->cfg->edge_lost_ms * 1000000))
 			continue;
 		copies_failover(m, e);
 		if (!has_another(m, e))
 			continue;
-		if (!e->lost && !e->left) {
-			e->lost = true;
+		if (!e->shares.lost && !e->left) {
 			log_warn("master", "edge is lost, others of its site take over edge=%s",
 				e->full);
+			shares_lost(&m->shares, &e->shares);
 			edge_remember(m, e);
-			TAILQ_FOREACH(other, &m->edges, entry)
-				other->links.dirty = true;
 		}
 		hand_over(m, e, "its edge is gone, another takes over");
 	}

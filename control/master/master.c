@@ -289,7 +289,7 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 
 	TAILQ_INIT(&m.sites);
 	TAILQ_INIT(&m.edges);
-	TAILQ_INIT(&m.flows);
+	links_init(&m);
 	LIST_INIT(&m.clients);
 	TAILQ_INIT(&m.subscriptions);
 	rc = open_events(&m);
@@ -321,7 +321,7 @@ int master_run(const struct master_options *opt, struct master_config *cfg)
 	replication_destroy(&m);
 	orderbook_destroy(m.book);
 	ledger_close(m.ledger);
-	links_free(&m);
+	links_fini(&m);
 	sites_free(&m);
 	commits_destroy(&m);
 	free_event(m.commit_timer);

@@ -3,8 +3,8 @@
 
 #include "control/master/ledger.h"
 #include "control/master/master_config.h"
-#include "control/orders/cap_grant.h"
 #include "control/orders/orderbook.h"
+#include "control/orders/shares.h"
 #include "control/rpc/rpc.h"
 #include "control/rpc/strait.pb-c.h"
 
@@ -48,14 +48,6 @@ enum {
 
 struct master;
 
-/* What an edge was told of its shares of caps, and whom not to hear. */
-struct edge_links {
-	bool takes; /* it understands EdgeLinks; else orders alone tell it a cap */
-	bool dirty;
-	uint64_t seq, acked_seq; /* of the last one sent */
-	uint64_t sent_ns;
-};
-
 struct site {
 	TAILQ_ENTRY(site) entry;
 	char name[ORDERBOOK_SITE_MAX], label[MASTER_LABEL_MAX + 1];
@@ -72,17 +64,15 @@ struct edge {
 	uint32_t pool_site_count;
 	char mgmt_address[256], program[64];
 	struct client *client; /* NULL: not connected */
-	uint64_t since_ms, last_seen_ms, down_ns;
+	uint64_t since_ms, last_seen_ms;
 	Strait__EdgeReport *report; /* NULL: none yet */
 	uint8_t boot_id[16];        /* of the process that registered last */
 	char refused[256];          /* why its last registration was; "": it was not */
 	uint64_t refused_ms;
-	bool leaving;  /* it takes no orders: it is to stop */
-	bool draining; /* an operator said so; durable, like the next two */
-	bool lost;     /* away for long, and others have what it had: it is fenced */
-	bool left;     /* it said that it stops and sends nothing any more */
-	bool known;    /* it registered since this master started, or cannot be sending */
-	struct edge_links links;
+	bool leaving;              /* it takes no orders: it is to stop */
+	bool draining;             /* an operator said so; durable, as are left and shares.lost */
+	bool left;                 /* it said that it stops and sends nothing any more */
+	struct shares_edge shares; /* of caps; whether it is lost, and since when it is away */
 };
 
 /* A result message whose acknowledgement waits for the commit. */
@@ -127,7 +117,7 @@ struct master {
 	struct event *commits_timer;
 	struct replication *replication;
 	struct local_sites *locals;
-	TAILQ_HEAD(, link_flow) flows; /* links.h */
+	struct shares shares; /* links.h */
 	uint64_t term, started_ns;
 	bool commit_wanted, stopping;
 	char ledger_trouble[256]; /* "": commits work */

@@ -2,6 +2,7 @@
 #include "control/master/master_config.h"
 
 #include "control/base/file.h"
+#include "control/master/links.h"
 #include "control/master/master.h"
 #include "control/master/replication.h"
 
@@ -67,6 +68,7 @@ static void the_lowest_cap_counts(void **state)
 	assert_non_null(m.cfg);
 	TAILQ_INIT(&m.sites);
 	TAILQ_INIT(&m.edges);
+	links_init(&m);
 	sites_configure(&m);
 	assert_int_equal(sites_cap(&m, "a", "b"), 2000000); /* the link's does not lift it */
 	assert_int_equal(sites_cap(&m, "b", "a"), 2000000);
@@ -74,6 +76,7 @@ static void the_lowest_cap_counts(void **state)
 	assert_int_equal(sites_cap(&m, "c", "a"), 3000000);
 	assert_int_equal(sites_cap(&m, "c", "d"), 7000000);
 	assert_int_equal(sites_cap(&m, "d", "c"), 0);
+	links_fini(&m);
 	sites_free(&m);
 	master_config_free(m.cfg);
 }
@@ -133,6 +136,7 @@ static void one_label_is_a_lan_and_one_edge_copies(void **state)
 		fail_msg("%s", err);
 	TAILQ_INIT(&m.sites);
 	TAILQ_INIT(&m.edges);
+	links_init(&m);
 	sites_configure(&m);
 	assert_int_equal(sites_way(&m, "a", "b", &edge), ORDER_LAN);
 	assert_int_equal(sites_way(&m, "a", "d", &edge), ORDER_WAN);
@@ -166,6 +170,7 @@ static void one_label_is_a_lan_and_one_edge_copies(void **state)
 	assert_true(sites_may_reach(&m, "c", "a"));
 	a1->client = NULL;
 	assert_int_equal(sites_way(&m, "a", "c", &edge), ORDER_LAN);
+	links_fini(&m);
 	sites_free(&m);
 	master_config_free(m.cfg);
 }
@@ -181,6 +186,7 @@ static void edges_that_drain_stop_or_are_away_get_nothing(void **state)
 	assert_non_null(m.cfg);
 	TAILQ_INIT(&m.sites);
 	TAILQ_INIT(&m.edges);
+	links_init(&m);
 	sites_configure(&m);
 	a1 = edge_up(&m, "a", "a1");
 	a2 = edge_up(&m, "a", "a2");
@@ -201,6 +207,7 @@ static void edges_that_drain_stop_or_are_away_get_nothing(void **state)
 	a1->leaving = false;
 	assert_string_equal(sites_edge(&m, "a"), "a1");
 	assert_null(sites_edge(&m, "b"));
+	links_fini(&m);
 	sites_free(&m);
 	master_config_free(m.cfg);
 }

@@ -75,8 +75,9 @@ struct edge *edge_put(struct master *m, const char *site, const char *name)
 	snprintf(e->site, sizeof(e->site), "%s", site);
 	snprintf(e->name, sizeof(e->name), "%s", name);
 	snprintf(e->full, sizeof(e->full), "%s/%s", e->site, e->name);
-	e->down_ns = clock_now_ns();
-	e->known = true;
+	e->shares.site = e->site;
+	e->shares.name = e->name;
+	shares_add(&m->shares, &e->shares, clock_now_ns());
 	TAILQ_FOREACH(at, &m->edges, entry)
 		if (edge_order(at, site, name) > 0)
 			break;
@@ -107,9 +108,9 @@ static void load_edge(const struct ledger_edge *in, void *ctx)
 	snprintf(e->program, sizeof(e->program), "%s", in->program);
 	e->last_seen_ms = in->last_seen_ms;
 	e->draining = (in->flags & LEDGER_EDGE_DRAINING) != 0;
-	e->lost = (in->flags & LEDGER_EDGE_LOST) != 0;
 	e->left = (in->flags & LEDGER_EDGE_LEFT) != 0;
-	e->known = e->lost || e->left;
+	e->shares.lost = (in->flags & LEDGER_EDGE_LOST) != 0;
+	e->shares.known = e->shares.lost || e->left;
 }
 
 int sites_load(struct master *m)

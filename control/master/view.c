@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/clock.h"
 #include "control/master/commits.h"
-#include "control/master/links.h"
 #include "control/master/master.h"
 #include "control/master/replication.h"
 
@@ -310,7 +309,7 @@ void view_site(struct view *v, struct master *m, const struct site *s)
 void view_edge(struct view *v, const struct master *m, const struct edge *e)
 {
 	Strait__EdgeInfo *out = view_append(v, &v->reply.edges, &v->reply.n_edges, sizeof(*out));
-	uint64_t share = links_sum(m, e);
+	uint64_t share = shares_sum(&m->shares, &e->shares);
 
 	if (out == NULL)
 		return;
@@ -331,7 +330,7 @@ void view_edge(struct view *v, const struct master *m, const struct edge *e)
 	out->state = view_dup(v, edge_state(m, e));
 	out->has_draining = out->has_orders = out->has_backlog_bytes = out->has_lost = true;
 	out->draining = e->draining;
-	out->lost = e->lost;
+	out->lost = e->shares.lost;
 	edge_load(m, e, &out->orders, &out->backlog_bytes);
 	out->has_share_bps = share != 0 && share != CAP_NONE;
 	out->share_bps = share;
