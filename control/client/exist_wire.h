@@ -12,7 +12,13 @@
  *   server   struct exist_reply, 2 bits an answer: STRAIT_EXIST_NO, _YES, _UNKNOWN, first in the
  *            low bits; with EXIST_PREFIX no answers but first_miss
  *
- * Digests are keyed by the tenant's secret, which the server tells the tenant's own processes (it
+ *   client   the same request with EXIST_MAP and no digests
+ *   server   struct exist_map, and with it (SCM_RIGHTS) a descriptor that is read-only: the memory
+ *            that the answers come from, for index_view_open(). None: ask over the socket
+ *   client   a request with EXIST_MISSED: these were asked for in that memory and are not there.
+ *            No answer comes. Hints for the planner, of a flood only some
+ *
+ * A server of before EXIST_MAP closes the connection at it. Digests are keyed by the tenant's secret, which the server tells the tenant's own processes (it
  * knows them by their credentials): so nobody can ask about another tenant's keys, or about any
  * tenant's without being one. A request that breaks the form is answered by closing.
  */
@@ -22,6 +28,8 @@ enum {
 	EXIST_KEYS_MAX = 4096, /* of a request */
 	EXIST_DIGEST_BYTES = 16,
 	EXIST_PREFIX = 1, /* request flag: stop at the first that is not YES */
+	EXIST_MAP = 2,    /* request flags for themselves */
+	EXIST_MISSED = 4,
 };
 
 #define EXIST_MAGIC UINT32_C(0x78727473)
@@ -48,9 +56,21 @@ struct exist_reply {
 	uint32_t zero;
 };
 
+struct exist_map {
+	uint32_t id;
+	uint16_t n;
+	uint16_t flags;
+	uint64_t bytes;      /* of addresses, most of them without memory; 0: no descriptor */
+	uint64_t now_ns;     /* CLOCK_MONOTONIC there: a process in another time namespace must not
+	                      * take its own for the same */
+	uint32_t user_bytes; /* of struct exist_shared */
+	uint32_t zero;
+};
+
 enum { EXIST_REQUEST_MAX = sizeof(struct exist_request) + EXIST_KEYS_MAX * EXIST_DIGEST_BYTES };
 enum { EXIST_REPLY_MAX = sizeof(struct exist_reply) + EXIST_KEYS_MAX / 4 };
 
 _Static_assert(sizeof(struct exist_hello) == 24, "no padding");
 _Static_assert(sizeof(struct exist_request) == 8, "no padding");
 _Static_assert(sizeof(struct exist_reply) == 32, "no padding");
+_Static_assert(sizeof(struct exist_map) == 32, "no padding");

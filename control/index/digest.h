@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +34,16 @@ enum {
 
 /** Any bytes, also none. About 1 ns a byte for short keys. */
 struct digest128 digest_of_key(const struct digest_key *k, const void *key, size_t len);
+
+/* Laid out as strait_key is. */
+struct digest_text {
+	const void *data;
+	size_t len;
+};
+
+/** The same of n keys, several times as fast where they are of one length. */
+void digest_of_keys(const struct digest_key *k, const struct digest_text *keys, size_t n,
+	struct digest128 *out);
 
 static inline int digest_equal(struct digest128 a, struct digest128 b)
 {

@@ -75,11 +75,35 @@ static void digest_depends_on_the_tenants_key(void **state)
 	assert_false(digest_equal(digest_of_key(&a, "k", 1), digest_of_key(&b, "k", 1)));
 }
 
+/* Runs of one length, long enough for lanes or not, and others between them. */
+static void keys_hashed_side_by_side_have_the_digests_of_each(void **state)
+{
+	enum { KEYS = 100, LEN_MAX = 70 };
+	static uint8_t bytes[KEYS][LEN_MAX];
+	struct digest_key k = { { 9, 8, 7 } };
+	struct digest_text text[KEYS];
+	struct digest128 got[KEYS];
+
+	(void)state;
+	for (int i = 0; i < KEYS * LEN_MAX; i++)
+		bytes[i / LEN_MAX][i % LEN_MAX] = (uint8_t)(i * 131 + i / 7);
+	for (size_t len = 0; len < LEN_MAX; len++) {
+		for (size_t i = 0; i < KEYS; i++)
+			text[i] = (struct digest_text){ bytes[i],
+				i % 30 < 3 ? (len + i) % LEN_MAX : len };
+		digest_of_keys(&k, text, KEYS, got);
+		for (size_t i = 0; i < KEYS; i++)
+			assert_true(
+				digest_equal(got[i], digest_of_key(&k, text[i].data, text[i].len)));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(digest_agrees_with_openssl_at_every_length),
 		cmocka_unit_test(digest_has_the_value_of_the_reference),
+		cmocka_unit_test(keys_hashed_side_by_side_have_the_digests_of_each),
 		cmocka_unit_test(digest_depends_on_the_tenants_key),
 	};
 

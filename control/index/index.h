@@ -22,8 +22,10 @@
  * Readers. No lock, no wait for the writer even if it is stopped in the middle: an answer is taken
  * again only if a key of that shard left its slot meanwhile (a version counter tells), at most
  * INDEX_TRIES times, and then it is INDEX_UNSURE. A key that is there through the whole lookup is
- * found, one that is not there through it is not. A thread registers once with
- * index_reader_register(). Old arrays are freed after a grace period (liburcu).
+ * found, one that is not there through it is not. Readers leave no trace: there is nobody to
+ * register and nothing to wait for, also where they are other processes, which map a shared index
+ * read-only (struct index_view). A writer that was killed leaves an index that can be read as
+ * before, for ever; how old its word is must be told beside it.
  *
  * The writer. index_update() and everything below it, from one thread at a time. Growing a shard
  * keeps it for as long as copying takes (10 ms for 400,000 keys); readers go on. When a digest has
@@ -57,10 +59,19 @@ struct index;
 struct index_stats {
 	uint64_t keys;
 	uint64_t slots;
-	uint64_t bytes; /* of all arrays and tables */
-	uint64_t moves; /* keys displaced to their other bucket */
-	uint64_t grown; /* shards rebuilt */
+	uint64_t bytes;          /* of all arrays and tables */
+	uint64_t reserved_bytes; /* of a shared one: with what waits to be taken again */
+	uint64_t moves;          /* keys displaced to their other bucket */
+	uint64_t grown;          /* shards rebuilt */
 	uint32_t shards;
+};
+
+/* Where to read. Copied freely; valid as long as the index, or until index_view_close(). */
+struct index_view {
+	const uint8_t *base;
+	const struct shard *shards;
+	uint64_t limit;
+	uint32_t shard_bits;
 };
 
 /**
@@ -68,18 +79,32 @@ struct index_stats {
  * 400,000 keys a shard. NULL + errno.
  */
 struct index *index_create(uint64_t expected_keys);
+/**
+ * The same in memory that other processes may map (arena.h), with user_bytes for the caller beside
+ * it, zeroed; as many shards as most_keys need, so that it grows to them without long pauses.
+ */
+struct index *index_create_shared(uint64_t expected_keys, uint64_t most_keys, size_t user_bytes);
 /** No reader may be inside or come later. NULL is ignored. */
 void index_destroy(struct index *x);
 
-/** Each reading thread, once before its first lookup and once after its last. */
-void index_reader_register(void);
-void index_reader_unregister(void);
+/** The caller's part of shared memory; NULL: it is not shared. */
+void *index_user(const struct index *x);
+/** What another process needs to read: a descriptor that is read-only, to be closed. Or -errno. */
+int index_share(const struct index *x, uint64_t *limit);
+const struct index_view *index_view(const struct index *x);
 
 /**
- * values[i] of each digest: 0 if it is not there, INDEX_UNSURE in the rare case above. Any
- * registered thread, any n.
+ * Map what index_share() gave out. *user is the other's index_user(). 0; -EPROTO: it is of another
+ * form; errors of mmap.
  */
-void index_lookup(struct index *x, const struct digest128 *d, size_t n, uint64_t *values);
+int index_view_open(int fd, uint64_t limit, struct index_view *v, const void **user,
+	size_t user_bytes);
+void index_view_close(struct index_view *v);
+
+/** values[i] of each digest: 0 if it is not there, INDEX_UNSURE in the rare case above. Any n. */
+void index_view_lookup(const struct index_view *v, const struct digest128 *d, size_t n,
+	uint64_t *values);
+void index_lookup(const struct index *x, const struct digest128 *d, size_t n, uint64_t *values);
 
 /** Bring the lines that a coming index_update() of this digest reads into the cache. */
 void index_prefetch(const struct index *x, struct digest128 d);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "control/index/arena.h"
 #include "control/index/index.h"
 
 #include <stdatomic.h>
@@ -10,6 +11,10 @@
  * (plain moves on x86). Before a slot is emptied its shard's version is bumped; so a reader that
  * saw the emptied slot, or whatever came into it later, also sees a version other than the one it
  * began with. A moving key is copied first. A reader whose version did not change saw no key leave.
+ *
+ * A shard that grew bumps its version, too, after its new array was put in the old one's place and
+ * before the old one becomes anything else's memory. So whoever read in an array that was given
+ * back finds another version, and no reader has to be waited for, of whatever process it is.
  */
 
 enum {
@@ -30,34 +35,60 @@ struct bucket {
 _Static_assert(sizeof(struct bucket) == 64, "a bucket is a cache line");
 
 struct table {
-	uint32_t buckets;
 	struct bucket *b;
-	size_t bytes; /* mapped at b */
-	struct table *next_retired;
+	uint32_t buckets;
 };
 
+/* In memory that readers share; only version and table are for them. */
 struct shard {
-	_Atomic(struct table *) table;
+	_Atomic uint64_t table; /* where it begins, in pages: 32 bits; its buckets: 32 bits */
 	_Atomic uint32_t version;
-	uint32_t keys; /* writer's */
+	uint32_t keys;
 } __attribute__((aligned(64)));
 
+/* At the begin of a shared arena, then a page of its own for what index_user() gives out. */
+struct index_head {
+	uint32_t magic, layout;
+	uint32_t shard_bits, user_bytes;
+	uint64_t shards_at, user_at;
+};
+
+enum { INDEX_MAGIC = 0x78646e49, INDEX_LAYOUT = 1 };
+
 struct index {
+	struct index_view view; /* of what follows */
 	struct shard *shards;
-	uint32_t shard_bits;
-	struct table *retired;
-	size_t retired_bytes;
+	struct arena arena;
+	void *user;
 	struct index_stats stats;
 };
+
+static inline struct table table_at(const struct index_view *v, uint64_t word)
+{
+	return (struct table){ (struct bucket *)(uintptr_t)(v->base +
+				       (word >> 32) * (uint64_t)ARENA_PAGE),
+		(uint32_t)word };
+}
+
+/* The writer's. */
+static inline struct table table_of(const struct index *x, const struct shard *s)
+{
+	return table_at(&x->view, atomic_load_explicit(&s->table, memory_order_relaxed));
+}
+
+static inline uint64_t table_bytes(uint32_t buckets)
+{
+	return arena_round((uint64_t)buckets * sizeof(struct bucket));
+}
 
 /* What is kept of a digest. */
 struct name {
 	uint64_t tag, extra; /* extra in its place in a value word */
 };
 
-static inline uint32_t shard_of(const struct index *x, struct digest128 d)
+static inline uint32_t shard_of(const struct index_view *v, struct digest128 d)
 {
-	return x->shard_bits == 0 ? 0 : (uint32_t)(d.hi >> (64 - x->shard_bits));
+	return v->shard_bits == 0 ? 0 : (uint32_t)(d.hi >> (64 - v->shard_bits));
 }
 
 static inline struct name name_of(struct digest128 d)
@@ -142,18 +173,17 @@ static inline int bucket_find(const struct bucket *b, struct name n, uint64_t *w
 
 /* lookup.c */
 /** Values of n <= INDEX_BATCH digests. wide: the processor has AVX2. */
-void lookup_batch(const struct index *x, const struct digest128 *d, uint32_t n, uint64_t *values,
-	bool wide);
+void lookup_batch(const struct index_view *v, const struct digest128 *d, uint32_t n,
+	uint64_t *values, bool wide);
 
 /* table.c */
-struct table *table_create(uint32_t buckets);
-void table_destroy(struct table *t);
 /** Buckets for so many keys after growing, and so few that they need no growth soon. */
 uint32_t table_buckets_for(uint64_t keys);
 /**
- * Put a name that is not there. Moves bumps version before a key leaves a slot. -ENOSPC: no short
+ * Put a name that is not there. Moves bump version before a key leaves a slot. -ENOSPC: no short
  * chain of moves frees a slot.
  */
-int table_insert(struct table *t, uint64_t tag, uint64_t word, _Atomic uint32_t *version,
+int table_insert(const struct table *t, uint64_t tag, uint64_t word, _Atomic uint32_t *version,
 	uint64_t *moves);
-void table_remove(struct table *t, uint32_t bucket, int slot, _Atomic uint32_t *version);
+void table_remove(const struct table *t, uint32_t bucket, int slot, _Atomic uint32_t *version);
+void version_bump(_Atomic uint32_t *version);

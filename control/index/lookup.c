@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/index/index_private.h"
 
-#include <urcu.h>
+#include <errno.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -20,10 +20,10 @@ enum { NEAR = 16 };
 /* A lookup in flight. */
 struct probe {
 	const struct bucket *b;
-	const struct table *t;
+	const struct bucket *t;
 	const struct shard *s;
 	struct name n;
-	uint32_t version;
+	uint32_t version, buckets;
 };
 
 struct batch {
@@ -33,13 +33,17 @@ struct batch {
 	uint32_t n;
 };
 
-static inline void begin(const struct index *x, struct digest128 d, struct probe *p)
+static inline void begin(const struct index_view *v, struct digest128 d, struct probe *p)
 {
-	p->s = &x->shards[shard_of(x, d)];
+	struct table t;
+
+	p->s = &v->shards[shard_of(v, d)];
 	p->n = name_of(d);
 	p->version = atomic_load_explicit(&p->s->version, memory_order_acquire);
-	p->t = atomic_load_explicit(&p->s->table, memory_order_acquire);
-	p->b = &p->t->b[bucket_first(p->n.tag, p->t->buckets)];
+	t = table_at(v, atomic_load_explicit(&p->s->table, memory_order_acquire));
+	p->t = t.b;
+	p->buckets = t.buckets;
+	p->b = &t.b[bucket_first(p->n.tag, t.buckets)];
 	__builtin_prefetch(p->b, 0, 2);
 }
 
@@ -49,18 +53,17 @@ static inline uint32_t changed(const struct probe *p)
 	return atomic_load_explicit(&p->s->version, memory_order_relaxed) ^ p->version;
 }
 
-static uint64_t again(const struct index *x, struct digest128 d)
+static uint64_t again(const struct index_view *v, struct digest128 d)
 {
 	for (int i = 0; i < INDEX_TRIES; i++) {
 		struct probe p;
 		uint64_t word;
 		int slot;
 
-		begin(x, d, &p);
+		begin(v, d, &p);
 		slot = bucket_find(p.b, p.n, &word);
 		if (slot < 0 && bucket_count(p.b, p.n.tag) > 0)
-			slot = bucket_find(&p.t->b[bucket_second(p.n.tag, p.t->buckets)], p.n,
-				&word);
+			slot = bucket_find(&p.t[bucket_second(p.n.tag, p.buckets)], p.n, &word);
 		if (changed(&p) == 0)
 			return slot < 0 ? 0 : word & VALUE_MASK;
 	}
@@ -84,7 +87,7 @@ static inline void settle(struct batch *a, uint32_t i, uint32_t hits)
 {
 	struct probe *p = &a->probes[i];
 	uintptr_t first = (uintptr_t)p->b;
-	uintptr_t second = (uintptr_t)&p->t->b[bucket_second(p->n.tag, p->t->buckets)];
+	uintptr_t second = (uintptr_t)&p->t[bucket_second(p->n.tag, p->buckets)];
 	uint64_t need = any(bucket_count(p->b, p->n.tag)) & ~any(hits);
 
 	a->values[i] = value_at(p->b, hits);
@@ -129,8 +132,8 @@ __attribute__((target("avx2,bmi,bmi2"))) static void look_wide(struct batch *a)
 }
 #endif
 
-void lookup_batch(const struct index *x, const struct digest128 *d, uint32_t n, uint64_t *values,
-	bool wide)
+void lookup_batch(const struct index_view *v, const struct digest128 *d, uint32_t n,
+	uint64_t *values, bool wide)
 {
 	struct batch a;
 	uint32_t moved = 0;
@@ -139,7 +142,7 @@ void lookup_batch(const struct index *x, const struct digest128 *d, uint32_t n, 
 	a.values = values;
 	a.seconds = 0;
 	for (uint32_t i = 0; i < n; i++)
-		begin(x, d[i], &a.probes[i]);
+		begin(v, d[i], &a.probes[i]);
 #if defined(__x86_64__)
 	if (wide)
 		look_wide(&a);
@@ -160,24 +163,55 @@ void lookup_batch(const struct index *x, const struct digest128 *d, uint32_t n, 
 	}
 	for (uint32_t i = 0; moved != 0 && i < n; i++)
 		if (changed(&a.probes[i]) != 0)
-			values[i] = again(x, d[i]);
+			values[i] = again(v, d[i]);
 }
 
-void index_lookup(struct index *x, const struct digest128 *d, size_t n, uint64_t *values)
+void index_view_lookup(const struct index_view *v, const struct digest128 *d, size_t n,
+	uint64_t *values)
 {
 	bool wide = false;
 
 #if defined(__x86_64__)
 	wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2");
 #endif
-	rcu_read_lock();
 	while (n > 0) {
 		uint32_t m = n < INDEX_BATCH ? (uint32_t)n : INDEX_BATCH;
 
-		lookup_batch(x, d, m, values, wide);
+		lookup_batch(v, d, m, values, wide);
 		d += m;
 		values += m;
 		n -= m;
 	}
-	rcu_read_unlock();
+}
+
+void index_lookup(const struct index *x, const struct digest128 *d, size_t n, uint64_t *values)
+{
+	index_view_lookup(&x->view, d, n, values);
+}
+
+int index_view_open(int fd, uint64_t limit, struct index_view *v, const void **user,
+	size_t user_bytes)
+{
+	const uint8_t *base = arena_map(fd, limit);
+	const struct index_head *h = (const struct index_head *)base;
+
+	if (base == NULL)
+		return -errno;
+	if (h->magic != INDEX_MAGIC || h->layout != INDEX_LAYOUT || h->user_bytes != user_bytes ||
+		h->shard_bits > 12 || h->shards_at % sizeof(struct shard) != 0 ||
+		h->shards_at > limit - INDEX_SHARDS_MAX * sizeof(struct shard) ||
+		h->user_at % sizeof(struct shard) != 0 || h->user_at > limit - user_bytes) {
+		arena_unmap(base, limit);
+		return -EPROTO;
+	}
+	*v = (struct index_view){ base, (const struct shard *)(base + h->shards_at), limit,
+		h->shard_bits };
+	*user = base + h->user_at;
+	return 0;
+}
+
+void index_view_close(struct index_view *v)
+{
+	arena_unmap(v->base, v->limit);
+	*v = (struct index_view){ 0 };
 }

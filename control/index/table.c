@@ -2,11 +2,8 @@
 #include "control/index/index_private.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 
 enum {
-	HUGE_BYTES = 2 << 20,
 	HUGE_FROM_BYTES = 8 << 20, /* smaller arrays would round up by too much */
 	BUCKETS_MIN = 16,
 	PATHS = 256, /* buckets looked at for a free slot */
@@ -22,54 +19,10 @@ uint32_t table_buckets_for(uint64_t keys)
 	/* Arrays of whole huge pages; the last one is used, too. */
 	if (bytes >= HUGE_FROM_BYTES)
 		buckets =
-			(bytes + HUGE_BYTES / 2) / HUGE_BYTES * HUGE_BYTES / sizeof(struct bucket);
+			(bytes + ARENA_HUGE / 2) / ARENA_HUGE * ARENA_HUGE / sizeof(struct bucket);
 	if (buckets < BUCKETS_MIN)
 		buckets = BUCKETS_MIN;
 	return buckets > UINT32_MAX ? UINT32_MAX : (uint32_t)buckets;
-}
-
-/* Anonymous pages are zero, which is empty. */
-static void *map(size_t bytes)
-{
-	size_t extra = bytes >= HUGE_BYTES ? HUGE_BYTES : 0, head;
-	uint8_t *p = mmap(NULL, bytes + extra, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		-1, 0);
-
-	if (p == MAP_FAILED)
-		return NULL;
-	if (extra == 0)
-		return p;
-	head = (size_t)(-(uintptr_t)p & (HUGE_BYTES - 1));
-	if (head > 0)
-		munmap(p, head);
-	if (extra > head)
-		munmap(p + head + bytes, extra - head);
-	(void)madvise(p + head, bytes, MADV_HUGEPAGE);
-	return p + head;
-}
-
-struct table *table_create(uint32_t buckets)
-{
-	struct table *t = calloc(1, sizeof(*t));
-
-	if (t == NULL)
-		return NULL;
-	t->buckets = buckets;
-	t->bytes = ((size_t)buckets * sizeof(struct bucket) + 4095) & ~(size_t)4095;
-	t->b = map(t->bytes);
-	if (t->b == NULL) {
-		free(t);
-		return NULL;
-	}
-	return t;
-}
-
-void table_destroy(struct table *t)
-{
-	if (t == NULL)
-		return;
-	munmap(t->b, t->bytes);
-	free(t);
 }
 
 static inline uint64_t tag_at(const struct bucket *b, int slot)
@@ -99,13 +52,13 @@ static int free_slot(const struct bucket *b)
 	return -1;
 }
 
-static void bump(_Atomic uint32_t *version)
+void version_bump(_Atomic uint32_t *version)
 {
 	atomic_store_explicit(version, atomic_load_explicit(version, memory_order_relaxed) + 1,
 		memory_order_release);
 }
 
-static void place(struct table *t, uint32_t bucket, int slot, uint64_t tag, uint64_t word)
+static void place(const struct table *t, uint32_t bucket, int slot, uint64_t tag, uint64_t word)
 {
 	uint32_t first = bucket_first(tag, t->buckets);
 
@@ -115,12 +68,12 @@ static void place(struct table *t, uint32_t bucket, int slot, uint64_t tag, uint
 	tag_set(&t->b[bucket], slot, tag);
 }
 
-void table_remove(struct table *t, uint32_t bucket, int slot, _Atomic uint32_t *version)
+void table_remove(const struct table *t, uint32_t bucket, int slot, _Atomic uint32_t *version)
 {
 	uint64_t tag = tag_at(&t->b[bucket], slot);
 	uint32_t first = bucket_first(tag, t->buckets);
 
-	bump(version);
+	version_bump(version);
 	tag_set(&t->b[bucket], slot, 0);
 	if (bucket != first)
 		count_add(&t->b[first], tag, -1);
@@ -141,8 +94,8 @@ static uint32_t other_bucket(uint64_t tag, uint32_t bucket, uint32_t buckets)
 }
 
 /* Move the keys of a chain from its end, so that every key is always in one of its places. */
-static int shift(struct table *t, struct path *paths, int at, int slot, _Atomic uint32_t *version,
-	uint64_t *moves)
+static int shift(const struct table *t, struct path *paths, int at, int slot,
+	_Atomic uint32_t *version, uint64_t *moves)
 {
 	while (paths[at].parent >= 0) {
 		const struct path *to = &paths[at], *from = &paths[to->parent];
@@ -162,7 +115,7 @@ static int shift(struct table *t, struct path *paths, int at, int slot, _Atomic 
 	return slot;
 }
 
-int table_insert(struct table *t, uint64_t tag, uint64_t word, _Atomic uint32_t *version,
+int table_insert(const struct table *t, uint64_t tag, uint64_t word, _Atomic uint32_t *version,
 	uint64_t *moves)
 {
 	struct path paths[PATHS];

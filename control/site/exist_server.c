@@ -2,6 +2,7 @@
 #include "control/site/exist_server.h"
 
 #include "control/base/clock.h"
+#include "control/base/log.h"
 #include "control/client/exist_wire.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { THREADS_MAX = 16, BACKLOG = 128, EVENTS = 16, MISSED_MAX = 1024 };
+enum { THREADS_MAX = 16, BACKLOG = 128, EVENTS = 16, MISSED_MAX = 1024, GROUPS_MAX = 1024 };
 
 /* What epoll tells beside clients, which are told by their place in fds. */
 enum { TAG_LISTENER = UINT32_MAX, TAG_STOP = UINT32_MAX - 1 };
@@ -31,7 +32,7 @@ struct exist_server {
 	_Atomic int *fds; /* of clients_max clients; -1: free */
 	unsigned int started;
 	pthread_t threads[THREADS_MAX];
-	_Atomic uint64_t clients, refused, requests, keys, broken;
+	_Atomic uint64_t clients, refused, requests, keys, broken, mapped;
 	pthread_mutex_t missed_lock;
 	struct digest128 missed[MISSED_MAX];
 	size_t nmissed;
@@ -61,6 +62,32 @@ static uint32_t client_place(struct exist_server *s, int fd)
 	return s->cfg.clients_max;
 }
 
+/* Whether it is of the tenant, and the tenant's key. */
+static bool client_admit(struct exist_server *s, int fd, struct digest_key *key)
+{
+	gid_t groups[GROUPS_MAX];
+	struct exist_peer who = { .groups = groups };
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return false;
+	who.pid = cred.pid;
+	who.uid = cred.uid;
+	who.gid = cred.gid;
+	/* Who is in more groups than that is known by its first one only. */
+	len = sizeof(groups);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups, &len) == 0)
+		who.ngroups = len / (socklen_t)sizeof(gid_t);
+	if (s->cfg.tenant(&who, key, s->cfg.ctx))
+		return true;
+	log_limited(LOG_LEVEL_WARN, "exist", 10000,
+		"a process of no user and no group of the tenant was refused socket=%s pid=%d "
+		"uid=%u gid=%u",
+		s->path, (int)who.pid, who.uid, who.gid);
+	return false;
+}
+
 static void client_accept(struct exist_server *s)
 {
 	struct exist_hello hello = { .magic = EXIST_MAGIC,
@@ -69,15 +96,11 @@ static void client_accept(struct exist_server *s)
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT };
 	struct digest_key key;
 	uint32_t at;
-	struct ucred who;
-	socklen_t len = sizeof(who);
 	int fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	if (fd < 0)
 		return;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
-		!s->cfg.tenant(who.uid, who.gid, &key, s->cfg.ctx) ||
-		(at = client_place(s, fd)) == s->cfg.clients_max) {
+	if (!client_admit(s, fd, &key) || (at = client_place(s, fd)) == s->cfg.clients_max) {
 		s->refused++;
 		close(fd);
 		return;
@@ -99,20 +122,19 @@ struct work {
 	uint8_t answers[EXIST_KEYS_MAX + 4];
 };
 
-/* Hints for the planner: nobody waits to leave one. */
-static void note_missed(struct exist_server *s, const struct work *w, const struct exist_reply *r,
-	size_t n)
+/*
+ * Hints for the planner: nobody waits to leave one. What could not be had lately is no hint, it
+ * would only be ordered again.
+ */
+static void note_missed(struct exist_server *s, const struct digest128 *d, const uint8_t *answers,
+	size_t n, uint64_t now_ns)
 {
 	if (pthread_mutex_trylock(&s->missed_lock) != 0)
 		return;
-	if (r->flags & EXIST_PREFIX) {
-		if (r->first_miss < n && s->nmissed < MISSED_MAX)
-			s->missed[s->nmissed++] = w->d[r->first_miss];
-	} else {
-		for (size_t i = 0; i < n && s->nmissed < MISSED_MAX; i++)
-			if (w->answers[i] != STRAIT_EXIST_YES)
-				s->missed[s->nmissed++] = w->d[i];
-	}
+	for (size_t i = 0; i < n && s->nmissed < MISSED_MAX; i++)
+		if (answers[i] != STRAIT_EXIST_YES &&
+			!exist_view_is_negative(&s->e->view, d[i], now_ns))
+			s->missed[s->nmissed++] = d[i];
 	pthread_mutex_unlock(&s->missed_lock);
 }
 
@@ -128,35 +150,94 @@ size_t exist_server_missed(struct exist_server *s, struct digest128 *out, size_t
 	return n;
 }
 
-/* Length of the reply, or -EPROTO. */
-static ssize_t request_answer(struct exist_server *s, struct work *w, size_t len)
+/* The memory itself, or word that there is none to be had. */
+static int client_map(struct exist_server *s, const struct exist_request *q, int fd)
+{
+	struct exist_map m = { .id = q->id,
+		.flags = EXIST_MAP,
+		.now_ns = clock_now_ns(),
+		.user_bytes = sizeof(struct exist_shared) };
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct iovec part = { &m, sizeof(m) };
+	struct msghdr msg = { .msg_iov = &part, .msg_iovlen = 1 };
+	int shared = index_share(s->e->index, &m.bytes);
+	ssize_t n;
+
+	if (shared < 0) {
+		m.bytes = 0;
+	} else {
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.align), &shared, sizeof(int));
+	}
+	n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+	if (shared >= 0)
+		close(shared);
+	s->mapped += shared >= 0 && n == sizeof(m);
+	return n == sizeof(m) ? 0 : -EPIPE;
+}
+
+/* Its answers, or its first miss. Length of the reply. */
+static size_t client_answer(struct exist_server *s, struct work *w)
 {
 	struct exist_reply r = { .id = w->in.q.id, .n = w->in.q.n, .flags = w->in.q.flags };
-	struct existence_age age;
+	static const uint8_t no = STRAIT_EXIST_NO;
+	struct exist_age age;
 	uint64_t now = clock_now_ns();
 	size_t n = r.n, out = sizeof(r);
 
-	if (n == 0 || n > EXIST_KEYS_MAX || (r.flags & ~EXIST_PREFIX) != 0 ||
-		len != sizeof(w->in.q) + n * EXIST_DIGEST_BYTES)
-		return -EPROTO;
-	memcpy(w->d, w->in.bytes + sizeof(w->in.q), n * EXIST_DIGEST_BYTES);
 	if (r.flags & EXIST_PREFIX) {
 		r.first_miss = (uint32_t)existence_prefix(s->e, w->d, n, now, &age);
+		if (age.known && r.first_miss < n)
+			note_missed(s, w->d + r.first_miss, &no, 1, now);
 	} else {
 		existence_ask(s->e, w->d, n, now, w->answers, &age);
+		if (age.known)
+			note_missed(s, w->d, w->answers, n, now);
 		memset(w->answers + n, 0, 3);
 		for (size_t i = 0; i < n; i += 4)
 			w->out[out++] = (uint8_t)(w->answers[i] | w->answers[i + 1] << 2 |
 				w->answers[i + 2] << 4 | w->answers[i + 3] << 6);
 	}
-	if (age.known)
-		note_missed(s, w, &r, n);
 	r.as_of = age.as_of;
 	r.age_ns = age.age_ns;
 	memcpy(w->out, &r, sizeof(r));
 	s->requests++;
 	s->keys += n;
-	return (ssize_t)out;
+	return out;
+}
+
+/* A request of len bytes. Who does not read its answers is closed, not waited for. */
+static int client_request(struct exist_server *s, struct work *w, int fd, size_t len)
+{
+	const struct exist_request *q = &w->in.q;
+	size_t n, out;
+
+	if (len < sizeof(*q) || len > EXIST_REQUEST_MAX)
+		return -EPROTO;
+	n = q->n;
+	if (n > EXIST_KEYS_MAX || len != sizeof(*q) + n * EXIST_DIGEST_BYTES)
+		return -EPROTO;
+	if (q->flags == EXIST_MAP && n == 0)
+		return client_map(s, q, fd);
+	if (n == 0)
+		return -EPROTO;
+	memcpy(w->d, w->in.bytes + sizeof(*q), n * EXIST_DIGEST_BYTES);
+	if (q->flags == EXIST_MISSED) {
+		memset(w->answers, STRAIT_EXIST_NO, n);
+		note_missed(s, w->d, w->answers, n, clock_now_ns());
+		return 0;
+	}
+	if ((q->flags & ~EXIST_PREFIX) != 0)
+		return -EPROTO;
+	out = client_answer(s, w);
+	return send(fd, w->out, out, MSG_NOSIGNAL) == (ssize_t)out ? 0 : -EPIPE;
 }
 
 /* One request; more of this client come by the next event, so that all get their turn. */
@@ -172,12 +253,7 @@ static void client_serve(struct exist_server *s, struct work *w, uint32_t at)
 		client_close(s, at);
 		return;
 	}
-	if ((size_t)n < sizeof(w->in.q) || (size_t)n > EXIST_REQUEST_MAX)
-		n = -EPROTO;
-	else
-		n = request_answer(s, w, (size_t)n);
-	/* Who does not read its answers is closed, not waited for. */
-	if (n < 0 || send(fd, w->out, (size_t)n, MSG_NOSIGNAL) != n) {
+	if (client_request(s, w, fd, (size_t)n) < 0) {
 		s->broken++;
 		client_close(s, at);
 		return;
@@ -193,7 +269,6 @@ static void *serve(void *arg)
 	struct work *w = malloc(sizeof(*w));
 	bool run = w != NULL;
 
-	index_reader_register();
 	while (run) {
 		struct epoll_event ev[EVENTS];
 		int n = epoll_wait(s->epoll, ev, s->started > 1 ? 1 : EVENTS, -1);
@@ -207,7 +282,6 @@ static void *serve(void *arg)
 				client_serve(s, w, (uint32_t)ev[i].data.u64);
 		}
 	}
-	index_reader_unregister();
 	free(w);
 	return NULL;
 }
@@ -332,6 +406,6 @@ void exist_server_stop(struct exist_server *s)
 
 void exist_server_stats_get(struct exist_server *s, struct exist_server_stats *out)
 {
-	*out = (struct exist_server_stats){ s->clients, s->refused, s->requests, s->keys,
-		s->broken };
+	*out = (struct exist_server_stats){ s->clients, s->refused, s->requests, s->keys, s->broken,
+		s->mapped };
 }

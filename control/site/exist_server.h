@@ -9,9 +9,20 @@
 /*
  * Serves existence to processes of this machine over a socket (control/client/exist_wire.h), from
  * threads of its own that only read the index: the master's thread is not asked and does not wait.
+ * A client that wants it is given the memory itself, read-only, if the index is shared; then only
+ * what it missed there comes over the socket.
  */
 
 struct exist_server;
+
+/* A process that connects, by the kernel's word. */
+struct exist_peer {
+	pid_t pid;
+	uid_t uid;
+	gid_t gid;
+	const gid_t *groups; /* the others it is in */
+	uint32_t ngroups;
+};
 
 struct exist_server_config {
 	const char *path; /* of the socket; one that is left over is replaced, one in use is not */
@@ -22,12 +33,13 @@ struct exist_server_config {
 	 * The digest key of the tenant that a process with these credentials is. false: none, it is
 	 * refused. Called from the serving threads.
 	 */
-	bool (*tenant)(uid_t uid, gid_t gid, struct digest_key *out, void *ctx);
+	bool (*tenant)(const struct exist_peer *who, struct digest_key *out, void *ctx);
 	void *ctx;
 };
 
 struct exist_server_stats {
 	uint64_t clients, refused, requests, keys, broken;
+	uint64_t mapped; /* descriptors given out */
 };
 
 /** e must live as long. NULL + errno and a sentence in err; EADDRINUSE: a process answers there. */

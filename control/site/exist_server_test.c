@@ -2,6 +2,7 @@
 #include "control/site/exist_server.h"
 
 #include "control/base/clock.h"
+#include "control/base/log.h"
 #include "control/client/exist_wire.h"
 
 #include <errno.h>
@@ -31,13 +32,12 @@ struct fixture {
 	char err[128];
 };
 
-static bool tenant(uid_t uid, gid_t gid, struct digest_key *out, void *ctx)
+static bool tenant(const struct exist_peer *who, struct digest_key *out, void *ctx)
 {
 	const struct fixture *f = ctx;
 
-	(void)gid;
 	*out = secret;
-	return uid == getuid() && !f->refuse;
+	return who->uid == getuid() && !f->refuse;
 }
 
 static void serve(struct fixture *f)
@@ -225,11 +225,10 @@ static void failed_fetch_makes_a_key_absent_for_a_while(void **state)
 	struct fixture *f = *state;
 	struct digest128 d = digest_of_key(&secret, "key-2", 5),
 			 other = digest_of_key(&secret, "key-4", 5);
-	struct existence_age age;
+	struct exist_age age;
 	uint64_t now = clock_now_ns();
 	uint8_t a;
 
-	index_reader_register();
 	existence_negative(&f->e, d, now + 3 * SECOND);
 	existence_ask(&f->e, &d, 1, now, &a, &age);
 	assert_int_equal(a, STRAIT_EXIST_NO);
@@ -238,7 +237,6 @@ static void failed_fetch_makes_a_key_absent_for_a_while(void **state)
 	existence_current(&f->e, 79, now + 5 * SECOND);
 	existence_ask(&f->e, &d, 1, now + 5 * SECOND, &a, &age);
 	assert_int_equal(a, STRAIT_EXIST_YES);
-	index_reader_unregister();
 }
 
 static void client_finds_a_restarted_server_and_a_stranger_none(void **state)

@@ -3,121 +3,89 @@
 
 #include <string.h>
 
-enum { UNTIL_BITS = 24 };
-
 void existence_init(struct existence *e, struct index *x, uint64_t mask, uint64_t max_age_ns)
 {
 	memset(e, 0, sizeof(*e));
 	e->index = x;
-	e->mask = mask;
-	e->max_age_ns = max_age_ns;
+	e->shared = index_user(x);
+	if (e->shared == NULL)
+		e->shared = &e->own;
+	e->shared->mask = mask;
+	e->shared->max_age_ns = max_age_ns;
+	e->view = (struct exist_view){ *index_view(x), e->shared };
+}
+
+static uint64_t state_get(const struct existence *e)
+{
+	return atomic_load_explicit(&e->shared->state, memory_order_relaxed);
 }
 
 void existence_current(struct existence *e, uint64_t seq, uint64_t complete_ns)
 {
-	atomic_store_explicit(&e->as_of, seq, memory_order_relaxed);
-	atomic_store_explicit(&e->complete_ns, complete_ns, memory_order_relaxed);
-	atomic_store_explicit(&e->complete, true, memory_order_release);
+	atomic_store_explicit(&e->shared->as_of, seq, memory_order_relaxed);
+	atomic_store_explicit(&e->shared->complete_ns, complete_ns, memory_order_relaxed);
+	atomic_store_explicit(&e->shared->state, state_get(e) | EXIST_COMPLETE,
+		memory_order_release);
 }
 
 void existence_lost(struct existence *e)
 {
-	atomic_store_explicit(&e->complete, false, memory_order_release);
+	uint64_t state = state_get(e);
+
+	/* A reader that looks before and after sees another number even if all is well again. */
+	if (state & EXIST_COMPLETE)
+		atomic_store_explicit(&e->shared->state,
+			(state & ~(uint64_t)EXIST_COMPLETE) + EXIST_LOSS, memory_order_release);
 }
 
 void existence_partial(struct existence *e, bool partial)
 {
-	atomic_store_explicit(&e->partial, partial, memory_order_release);
+	uint64_t state = state_get(e) & ~(uint64_t)EXIST_PARTIAL;
+
+	atomic_store_explicit(&e->shared->state, state | (partial ? EXIST_PARTIAL : 0),
+		memory_order_release);
 }
 
-static _Atomic uint64_t *negative_slot(struct existence *e, struct digest128 d)
+void existence_beat(struct existence *e, uint64_t now_ns)
 {
-	return &e->negative[d.hi % EXISTENCE_NEGATIVE];
-}
-
-static uint64_t seconds(uint64_t ns)
-{
-	return (ns / 1000000000 + 1) & ((1u << UNTIL_BITS) - 1);
+	atomic_store_explicit(&e->shared->beat_ns, now_ns, memory_order_release);
 }
 
 void existence_negative(struct existence *e, struct digest128 d, uint64_t until_ns)
 {
-	uint64_t entry = d.lo >> UNTIL_BITS << UNTIL_BITS | seconds(until_ns);
-
-	atomic_store_explicit(negative_slot(e, d), entry, memory_order_relaxed);
+	atomic_store_explicit(&e->shared->negative[exist_negative_place(d)],
+		exist_negative_entry(d, until_ns), memory_order_relaxed);
+	if (until_ns > atomic_load_explicit(&e->shared->negative_ns, memory_order_relaxed))
+		atomic_store_explicit(&e->shared->negative_ns, until_ns, memory_order_release);
 }
 
-static bool is_negative(struct existence *e, struct digest128 d, uint64_t now_ns)
+void existence_arrived(struct existence *e, struct digest128 d)
 {
-	uint64_t entry = atomic_load_explicit(negative_slot(e, d), memory_order_relaxed);
-	uint64_t until = entry & ((1u << UNTIL_BITS) - 1);
+	_Atomic uint64_t *at = &e->shared->negative[exist_negative_place(d)];
 
-	return entry != 0 && entry >> UNTIL_BITS == d.lo >> UNTIL_BITS &&
-		((until - seconds(now_ns)) & ((1u << UNTIL_BITS) - 1)) - 1 < 1u << (UNTIL_BITS - 1);
+	if (exist_negative_names(atomic_load_explicit(at, memory_order_relaxed), d))
+		atomic_store_explicit(at, 0, memory_order_relaxed);
 }
 
-static void age_get(struct existence *e, uint64_t now_ns, struct existence_age *age)
+static void count(struct existence *e, size_t n, const struct exist_age *age)
 {
-	uint64_t at;
-
-	age->known = atomic_load_explicit(&e->complete, memory_order_acquire);
-	age->as_of = atomic_load_explicit(&e->as_of, memory_order_relaxed);
-	at = atomic_load_explicit(&e->complete_ns, memory_order_relaxed);
-	age->age_ns = now_ns > at ? now_ns - at : 0;
-	if (age->age_ns > e->max_age_ns)
-		age->known = false;
-}
-
-static uint8_t answer(struct existence *e, struct digest128 d, uint64_t value, uint8_t absent,
-	uint64_t now_ns)
-{
-	if (value == INDEX_UNSURE)
-		return STRAIT_EXIST_UNKNOWN;
-	if (is_negative(e, d, now_ns))
-		return STRAIT_EXIST_NO;
-	return (value & e->mask) == 0 ? absent : STRAIT_EXIST_YES;
+	atomic_fetch_add_explicit(&e->asked, n, memory_order_relaxed);
+	if (!age->known)
+		atomic_fetch_add_explicit(&e->unknown, n, memory_order_relaxed);
 }
 
 void existence_ask(struct existence *e, const struct digest128 *d, size_t n, uint64_t now_ns,
-	uint8_t *answers, struct existence_age *age)
+	uint8_t *answers, struct exist_age *age)
 {
-	uint64_t values[INDEX_BATCH];
-
-	age_get(e, now_ns, age);
-	for (size_t at = 0; age->known && at < n; at += INDEX_BATCH) {
-		size_t m = n - at < INDEX_BATCH ? n - at : INDEX_BATCH;
-		uint8_t absent;
-
-		index_lookup(e->index, d + at, m, values);
-		absent = atomic_load_explicit(&e->partial, memory_order_acquire)
-			? STRAIT_EXIST_UNKNOWN
-			: STRAIT_EXIST_NO;
-		for (size_t i = 0; i < m; i++)
-			answers[at + i] = answer(e, d[at + i], values[i], absent, now_ns);
-	}
-	/* It may have been lost while we looked: what was seen may be too new to be whole. */
-	if (!age->known || !atomic_load_explicit(&e->complete, memory_order_acquire)) {
-		age->known = false;
-		memset(answers, STRAIT_EXIST_UNKNOWN, n);
-		atomic_fetch_add_explicit(&e->unknown, n, memory_order_relaxed);
-	}
-	atomic_fetch_add_explicit(&e->asked, n, memory_order_relaxed);
+	exist_view_ask(&e->view, d, n, now_ns, answers, age);
+	count(e, n, age);
 }
 
 size_t existence_prefix(struct existence *e, const struct digest128 *d, size_t n, uint64_t now_ns,
-	struct existence_age *age)
+	struct exist_age *age)
 {
-	uint8_t answers[INDEX_BATCH];
-	size_t at = 0;
+	size_t first = exist_view_prefix(&e->view, d, n, now_ns, age);
 
-	do {
-		size_t m = n - at < INDEX_BATCH ? n - at : INDEX_BATCH;
-
-		existence_ask(e, d + at, m, now_ns, answers, age);
-		for (size_t i = 0; i < m; i++)
-			if (answers[i] != STRAIT_EXIST_YES)
-				return at + i;
-		at += m;
-	} while (at < n);
-	return n;
+	count(e, first < n ? first + 1 : n, age);
+	return first;
 }

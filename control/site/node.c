@@ -6,6 +6,7 @@
 #include "control/base/log.h"
 #include "control/site/exist_server.h"
 #include "control/site/sets.h"
+#include "control/site/tenant.h"
 #include "control/sources/http.h"
 #include "control/sources/stream.h"
 
@@ -21,7 +22,6 @@
 
 enum {
 	TICK_MS = 50,
-	SOCKET_MODE = 0660,
 	SOCKET_THREADS = 2,
 	SOCKET_CLIENTS = 1024,
 	LOG_BYTES = 256 << 20, /* a minute of 100,000 events/s */
@@ -37,17 +37,27 @@ struct site_node {
 	struct http *http;
 	struct stream_hub *hub;
 	struct log *log;
-	struct index *index;
+	struct index **indexes;      /* of each tenant, */
+	struct existence *existence; /* and what is said from it */
 	struct store *store;
 	struct recall *recall;
 	struct sets *sets;
-	struct existence existence;
 	struct exist_server **servers; /* of each tenant */
 	struct follower_site site;
 	struct follower **followers; /* one for each source */
 	int state_fd;                /* holds state_dir; -1: there is none */
 	bool ready, partial, refused;
 };
+
+static void tell(struct site_node *n, struct existence *e, bool ready, uint64_t complete_ns)
+{
+	existence_partial(e, n->partial);
+	if (ready)
+		existence_current(e, log_next(n->log) - 1, complete_ns);
+	else
+		existence_lost(e);
+	existence_beat(e, clock_now_ns());
+}
 
 /* The view is as old as its oldest source, and as whole as its least whole one. */
 static void tick_cb(evutil_socket_t fd, short what, void *arg)
@@ -80,11 +90,8 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	}
 	n->partial = partial;
 	n->refused = refused;
-	existence_partial(&n->existence, partial);
-	if (ready)
-		existence_current(&n->existence, log_next(n->log) - 1, complete_ns);
-	else
-		existence_lost(&n->existence);
+	for (unsigned int i = 0; i < n->cfg->tenants_count; i++)
+		tell(n, &n->existence[i], ready, complete_ns);
 	if (ready != n->ready)
 		log_info("site", "%s objects=%llu", ready ? "ready" : "not ready",
 			(unsigned long long)st.objects);
@@ -93,13 +100,12 @@ static void tick_cb(evutil_socket_t fd, short what, void *arg)
 	recall_save(n->recall, clock_now_ns());
 }
 
-/* Who may open the socket is the tenant: its mode and directory say who that is. */
-static bool tenant_any(uid_t uid, gid_t gid, struct digest_key *out, void *ctx)
+static bool admit(const struct exist_peer *who, struct digest_key *out, void *ctx)
 {
-	(void)uid;
-	(void)gid;
-	*out = *(const struct digest_key *)ctx;
-	return true;
+	const struct site_tenant_config *t = ctx;
+
+	*out = t->key;
+	return tenant_admits(t, who);
 }
 
 /* Two processes would overwrite each other's memory. */
@@ -128,21 +134,57 @@ static int recall_open(struct site_node *n)
 	return n->recall != NULL ? 0 : -ENOMEM;
 }
 
+static void arrived(void *ctx, uint16_t tenant, struct digest128 d)
+{
+	struct site_node *n = ctx;
+
+	existence_arrived(&n->existence[tenant], d);
+}
+
+/*
+ * Each tenant has an index of its own: processes map it, and are not to see how much another has
+ * or when it comes and goes.
+ */
+static int indexes_create(struct site_node *n)
+{
+	unsigned int tenants = n->cfg->tenants_count;
+
+	n->indexes = calloc(tenants, sizeof(struct index *));
+	n->existence = calloc(tenants, sizeof(*n->existence));
+	if (n->indexes == NULL || n->existence == NULL)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < tenants; i++) {
+		n->indexes[i] =
+			index_create_shared(n->cfg->keys / tenants, n->cfg->keys, EXISTENCE_SHARED);
+		if (n->indexes[i] == NULL)
+			return -errno;
+		existence_init(&n->existence[i], n->indexes[i], INDEX_PRESENT_MASK,
+			n->cfg->max_age_ns);
+	}
+	return 0;
+}
+
 static int tables_create(struct site_node *n)
 {
 	struct log_config log = { .keep_ns = LOG_KEEP_NS, .max_bytes = LOG_BYTES };
 	struct store_config store = { .keys = n->cfg->keys,
 		.max_bytes = n->cfg->memory_bytes,
 		.fixed = n->site.fixed,
-		.ignore = sets_ignore };
+		.ignore = sets_ignore,
+		.arrived = arrived,
+		.arrived_ctx = n };
+	int ret;
 
 	if (RAND_bytes((unsigned char *)&log.epoch, sizeof(log.epoch)) != 1)
 		return -EIO;
 	log.epoch |= 1;
 	store.log = n->log = log_create(&log);
-	store.index = n->index = index_create(n->cfg->keys);
-	if (n->log == NULL || n->index == NULL)
+	if (n->log == NULL)
 		return -ENOMEM;
+	ret = indexes_create(n);
+	if (ret < 0)
+		return ret;
+	store.indexes = n->indexes;
 	n->sets = sets_create(n->cfg);
 	if (n->sets == NULL)
 		return -errno;
@@ -151,7 +193,6 @@ static int tables_create(struct site_node *n)
 	n->store = store_create(&store);
 	if (n->store == NULL)
 		return -ENOMEM;
-	existence_init(&n->existence, n->index, INDEX_PRESENT_MASK, n->cfg->max_age_ns);
 	return recall_open(n);
 }
 
@@ -161,16 +202,17 @@ static int servers_start(struct site_node *n, char *err, size_t err_len)
 	if (n->servers == NULL)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < n->cfg->tenants_count; i++) {
-		struct exist_server_config cfg = { .path = n->cfg->tenants[i].socket,
-			.mode = SOCKET_MODE,
+		struct site_tenant_config *t = &n->cfg->tenants[i];
+		struct exist_server_config cfg = { .path = t->socket,
+			.mode = tenant_socket_mode(t),
 			.threads = SOCKET_THREADS,
 			.clients_max = SOCKET_CLIENTS,
-			.tenant = tenant_any,
-			.ctx = &n->cfg->tenants[i].key };
+			.tenant = admit,
+			.ctx = t };
 
 		if (cfg.path == NULL)
 			continue;
-		n->servers[i] = exist_server_start(&n->existence, &cfg, err, err_len);
+		n->servers[i] = exist_server_start(&n->existence[i], &cfg, err, err_len);
 		if (n->servers[i] == NULL)
 			return -errno;
 	}
@@ -236,6 +278,10 @@ void site_node_destroy(struct site_node *n)
 {
 	if (n == NULL)
 		return;
+	/* Who has our memory goes to the socket, and finds that it is gone, too. */
+	for (unsigned int i = 0; n->existence != NULL && i < n->cfg->tenants_count; i++)
+		if (n->existence[i].index != NULL)
+			existence_beat(&n->existence[i], 0);
 	for (unsigned int i = 0; n->servers != NULL && i < n->cfg->tenants_count; i++)
 		exist_server_stop(n->servers[i]);
 	free(n->servers);
@@ -249,7 +295,10 @@ void site_node_destroy(struct site_node *n)
 	recall_destroy(n->recall);
 	store_destroy(n->store);
 	sets_destroy(n->sets);
-	index_destroy(n->index);
+	for (unsigned int i = 0; n->indexes != NULL && i < n->cfg->tenants_count; i++)
+		index_destroy(n->indexes[i]);
+	free(n->indexes);
+	free(n->existence);
 	log_destroy(n->log);
 	if (n->state_fd >= 0)
 		close(n->state_fd);
@@ -308,6 +357,15 @@ struct log *site_node_log(struct site_node *n)
 struct recall *site_node_recall(struct site_node *n)
 {
 	return n->recall;
+}
+
+void site_node_failed(struct site_node *n, unsigned int tenant, const struct digest128 *d,
+	size_t count)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	for (size_t i = 0; i < count && n->cfg->negative_ns > 0; i++)
+		existence_negative(&n->existence[tenant], d[i], now_ns + n->cfg->negative_ns);
 }
 
 size_t site_node_missed(struct site_node *n, unsigned int tenant, struct digest128 *out, size_t max)

@@ -43,6 +43,9 @@ struct recall *site_node_recall(struct site_node *n);
 /** Keys of a tenant that were asked for and not there, since the last time. */
 size_t site_node_missed(struct site_node *n, unsigned int tenant, struct digest128 *out,
 	size_t max);
+/** Fetching them failed: for a while they are said not to be here. tenant < tenants_count. */
+void site_node_failed(struct site_node *n, unsigned int tenant, const struct digest128 *d,
+	size_t count);
 
 /**
  * Run until SIGTERM or SIGINT. 0 or -errno; what went wrong was logged.

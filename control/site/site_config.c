@@ -8,6 +8,7 @@
 #include "control/base/units.h"
 #include "control/keys/keys.h"
 #include "control/rpc/address.h"
+#include "control/site/tenant.h"
 #include "control/sources/block_names.h"
 
 #include <strait/wire.h>
@@ -36,6 +37,7 @@ enum {
 };
 #define KEYS_MAX       UINT64_C(10000000000)
 #define DURATION_MAX   (365 * CONFIG_DAY)
+#define NEGATIVE_MAX   (UINT64_C(3600) * CONFIG_SECOND)
 #define EVICTED_MAX_NS (90 * CONFIG_DAY) /* what 24 bits of the memory can tell */
 
 #define STRING(field, type, flags)                                                                 \
@@ -75,6 +77,10 @@ static const cyaml_schema_field_t tls_fields[] = {
 static const cyaml_schema_field_t tenant_fields[] = {
 	STRING(name, struct site_tenant_config, NEEDED),
 	STRING(socket, struct site_tenant_config, OPTIONAL),
+	CYAML_FIELD_SEQUENCE("users", CYAML_FLAG_POINTER | OPTIONAL, struct site_tenant_config,
+		users, &text_value, 1, 256),
+	CYAML_FIELD_SEQUENCE("groups", CYAML_FLAG_POINTER | OPTIONAL, struct site_tenant_config,
+		groups, &text_value, 1, 256),
 	CYAML_FIELD_END,
 };
 
@@ -96,6 +102,7 @@ static const cyaml_schema_field_t fields[] = {
 	CYAML_FIELD_UINT("keys", OPTIONAL, struct site_config, keys),
 	STRING(memory, struct site_config, OPTIONAL),
 	STRING(max_age, struct site_config, OPTIONAL),
+	STRING(negative_for, struct site_config, OPTIONAL),
 	STRING(log_level, struct site_config, OPTIONAL),
 	STRING(state_dir, struct site_config, OPTIONAL),
 	STRING(layouts, struct site_config, OPTIONAL),
@@ -288,12 +295,34 @@ static int check_layouts(const struct site_config *cfg, const char *path, char *
 	return 0;
 }
 
-static int check_tenants(const struct site_config *cfg, const char *path, char *err, size_t err_len)
+/* Who they are. */
+static int check_people(struct site_tenant_config *t, unsigned int i, const char *path, char *err,
+	size_t err_len)
+{
+	const char *bad = NULL;
+	char where[64];
+	int ret;
+
+	snprintf(where, sizeof(where), "tenants[%u].%s", i,
+		t->users_count > 0 ? "users" : "groups");
+	if (t->socket == NULL && t->users_count + t->groups_count > 0)
+		return config_fail(err, err_len, path, where,
+			"is of those who ask over a socket: give socket");
+	ret = tenant_resolve(t, &bad);
+	if (ret == 0)
+		return 0;
+	snprintf(where, sizeof(where), "tenants[%u].%s", i, t->gids != NULL ? "groups" : "users");
+	return config_fail(err, err_len, path, where,
+		"this machine knows no %s of that name or number: %s",
+		t->gids != NULL ? "group" : "user", bad != NULL ? bad : strerror(-ret));
+}
+
+static int check_tenants(struct site_config *cfg, const char *path, char *err, size_t err_len)
 {
 	char where[64], why[200];
 
 	for (unsigned int i = 0; i < cfg->tenants_count; i++) {
-		const struct site_tenant_config *t = &cfg->tenants[i];
+		struct site_tenant_config *t = &cfg->tenants[i];
 
 		snprintf(where, sizeof(where), "tenants[%u].name", i);
 		if (text_check("tenant", t->name, STRAIT_TENANT_BYTES_MAX, why, sizeof(why)) != 0)
@@ -313,6 +342,8 @@ static int check_tenants(const struct site_config *cfg, const char *path, char *
 				strcmp(t->socket, cfg->tenants[k].socket) == 0)
 				return config_fail(err, err_len, path, where,
 					"is that of tenant %s, too", cfg->tenants[k].name);
+		if (check_people(t, i, path, err, err_len) != 0)
+			return -EINVAL;
 	}
 	return 0;
 }
@@ -332,6 +363,9 @@ static int check(struct site_config *cfg, const char *path, char *err, size_t er
 		return config_fail(err, err_len, path, "keys", "must be 1 to %" PRIu64, KEYS_MAX);
 	if (config_duration(path, "max_age", cfg->max_age, CONFIG_SECOND / 10, DURATION_MAX,
 		    &cfg->max_age_ns, err, err_len) != 0)
+		return -EINVAL;
+	if (config_duration(path, "negative_for", cfg->negative_for, 0, NEGATIVE_MAX,
+		    &cfg->negative_ns, err, err_len) != 0)
 		return -EINVAL;
 	if (log_level_parse(cfg->log_level, &level) != 0)
 		return config_fail(err, err_len, path, "log_level",
@@ -361,6 +395,7 @@ struct site_config *site_config_load(const char *path, char *err, size_t err_len
 	if (ret == 0 &&
 		(default_to(&cfg->memory, "8G") < 0 || default_to(&cfg->max_age, "30s") < 0 ||
 			default_to(&cfg->evicted_for, "1h") < 0 ||
+			default_to(&cfg->negative_for, "5s") < 0 ||
 			default_to(&cfg->log_level, "info") < 0)) {
 		snprintf(err, err_len, "out of memory");
 		ret = -ENOMEM;
@@ -460,8 +495,10 @@ void site_config_free(struct site_config *cfg)
 {
 	if (cfg == NULL)
 		return;
-	for (unsigned int i = 0; i < cfg->tenants_count; i++)
+	for (unsigned int i = 0; i < cfg->tenants_count; i++) {
 		OPENSSL_cleanse(&cfg->tenants[i].key, sizeof(cfg->tenants[i].key));
+		tenant_release(&cfg->tenants[i]);
+	}
 	config_free(&schema, cfg);
 }
 

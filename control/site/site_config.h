@@ -29,11 +29,15 @@
  *       keys: ["{hash}"]                     # objects of a block (control/sources/block_names.h)
  *       media: [GPU, CPU]                    # absent: any
  *       tenant: default
- *   tenants:                                 # who may open the socket may ask for that tenant
- *     - { name: default, socket: /run/strait/exist-default.sock }
+ *   tenants:                                 # 1 to 64
+ *     - name: default
+ *       socket: /run/strait/exist-default.sock   # where its processes ask; absent: nobody does
+ *       users: [vllm, 1001]                  # who they are: names or numbers of this machine;
+ *       groups: [inference]                  # neither: root and the master's own user alone
  *   keys: 1000000                            # expected; it grows beyond
  *   memory: 8G                               # of key strings
  *   max_age: 30s                             # older than that nothing is known
+ *   negative_for: 5s                         # so long what could not be fetched is NO; 0: never
  *   state_dir: /var/lib/strait-site          # what was brought and evicted, over a restart
  *   master: 10.0.0.1:7400                    # the inter-dc master; absent: none
  *   tls: { ca: ca.pem, cert: site-a.pem, key: site-a.key }   # role site-master
@@ -57,6 +61,9 @@ struct site_source_config {
 
 struct site_tenant_config {
 	char *name, *socket;
+	char **users, **groups;
+	unsigned int users_count, groups_count;
+	uint32_t *uids, *gids; /* resolved: tenant.h */
 	struct digest_key key; /* derived */
 	uint8_t id[16];        /* equal where the key is, tells nothing about it */
 };
@@ -67,7 +74,7 @@ struct site_tls_files {
 
 struct site_config {
 	char *site, *secret, *memory, *max_age, *log_level, *state_dir, *master, *evicted_for;
-	char *layouts;
+	char *layouts, *negative_for;
 	struct site_tls_files *tls;
 	bool insecure_loopback;
 	struct site_source_config *sources;
@@ -75,7 +82,7 @@ struct site_config {
 	struct site_tenant_config *tenants;
 	unsigned int tenants_count;
 	uint64_t keys;
-	uint64_t memory_bytes, max_age_ns, evicted_ns;
+	uint64_t memory_bytes, max_age_ns, evicted_ns, negative_ns;
 };
 
 /** NULL + errno + err with file and line. */

@@ -142,20 +142,23 @@ static struct log_record record_of(const struct store *s, const struct object *x
 static int publish(struct store *s, const struct object *x, uint8_t op, uint8_t flags,
 	uint64_t now_ns)
 {
+	struct index *index = s->cfg.indexes != NULL ? s->cfg.indexes[x->tenant] : s->cfg.index;
 	struct log_record r = record_of(s, x, op, flags);
-	int ret = index_update(s->cfg.index, x->digest, 0, op == LOG_STORED ? INDEX_PRESENT(0) : 0,
-		NULL, NULL);
+	int ret = index_update(index, x->digest, 0, op == LOG_STORED ? INDEX_PRESENT(0) : 0, NULL,
+		NULL);
 
 	if (ret < 0)
 		return ret;
 	if (log_append(s->cfg.log, &r, now_ns) == 0) {
-		(void)index_update(s->cfg.index, x->digest, 0,
-			op == LOG_STORED ? 0 : INDEX_PRESENT(0), NULL, NULL);
+		(void)index_update(index, x->digest, 0, op == LOG_STORED ? 0 : INDEX_PRESENT(0),
+			NULL, NULL);
 		return -ENOMEM;
 	}
 	if (op == LOG_STORED)
 		sums_add(s->sums, x->digest);
-	else
+	if (op == LOG_STORED && s->cfg.arrived != NULL)
+		s->cfg.arrived(s->cfg.arrived_ctx, x->tenant, x->digest);
+	if (op != LOG_STORED)
 		sums_del(s->sums, x->digest);
 	return 0;
 }

@@ -29,17 +29,21 @@ enum {
 struct store;
 
 struct store_config {
-	uint64_t keys;       /* expected; sizes tables */
-	uint64_t max_bytes;  /* of objects and keys; what comes beyond is refused */
-	struct log *log;     /* the caller's */
-	struct index *index; /* the caller's; present = bit 0 */
-	const bool *fixed;   /* by owner: what only these have has LOG_FLAG_FIXED; NULL: none */
+	uint64_t keys;      /* expected; sizes tables */
+	uint64_t max_bytes; /* of objects and keys; what comes beyond is refused */
+	struct log *log;    /* the caller's */
+	/* The caller's; present = bit 0. One for all tenants, or by number one for each. */
+	struct index *index, *const *indexes;
+	const bool *fixed; /* by owner: what only these have has LOG_FLAG_FIXED; NULL: none */
 	/* Warm-up keys and such; NULL: none. */
 	bool (*ignore)(void *ctx, const void *key, size_t len);
 	/* Fills in the set, and LOG_FLAG_FIXED if it is not to be shipped; NULL: no sets. */
 	void (*describe)(void *ctx, uint16_t tenant, const void *key, size_t len,
 		struct log_record *r);
 	void *ctx; /* of these two */
+	/* It is there since now; NULL: nobody wants to know. */
+	void (*arrived)(void *ctx, uint16_t tenant, struct digest128 d);
+	void *arrived_ctx;
 };
 
 struct store_stats {

@@ -32,9 +32,21 @@ double keys_line_ceiling(const uint8_t *region, size_t len, double seconds);
 
 /** 0 or -errno. */
 int exist_run(const struct bench_options *o, int cpu, struct result *r);
-struct index;
-/** The part of exist_run() that goes over the socket; adds keys to the index. */
-int exist_socket_run(const struct bench_options *o, struct index *x, struct result *r);
+struct existence;
+/* Keys as clients have them: 16 bytes each. */
+enum { KEYS_BYTES = 16 };
+static inline void keys_key(uint64_t n, uint8_t out[static KEYS_BYTES])
+{
+	struct digest128 d = keys_digest(n);
+
+	__builtin_memcpy(out, &d, sizeof(d));
+}
+/**
+ * The part of exist_run() that a client has through libstrait: in memory with all the keys (keys_key(),
+ * digests by that secret), and over the socket; adds keys to the index.
+ */
+int exist_client_run(const struct bench_options *o, struct existence *e,
+	const struct digest_key *secret, struct result *r);
 int index_run(const struct bench_options *o, int cpu, struct result *r);
 int diff_run(const struct bench_options *o, struct result *r);
 /** A master under load: control.c. */

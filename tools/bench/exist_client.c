@@ -14,14 +14,18 @@
 #include <unistd.h>
 
 /*
- * Existence over the local socket as a client has it, through libstrait, 64 keys a call; in turns
- * with a Redis server that holds as many keys, where there is one. Client and server share the CPU
- * in both cases.
+ * Existence as a client has it, through libstrait, 64 keys a call, keys and not digests: in the
+ * memory that the server lends, and over the local socket, the latter in turns with a Redis server
+ * that holds as many keys, where there is one. Client and server share the CPU in both cases.
  */
 
-enum { KEYS = 1000000, SAMPLES = 1 << 18, SLICES = 10, BATCH = REDIS_BATCH };
-
-static const struct digest_key secret = { { 42 } };
+enum {
+	KEYS = 1000000,
+	SAMPLES = 1 << 18,
+	SLICES = 10,
+	BATCH = REDIS_BATCH,
+	QUERIES = 1 << 20, /* 64 a call */
+};
 
 struct samples {
 	uint32_t *ns;
@@ -35,12 +39,10 @@ static void key_make(uint64_t n, uint8_t out[static REDIS_KEY_BYTES])
 	memcpy(out, &d, sizeof(d));
 }
 
-static bool tenant(uid_t uid, gid_t gid, struct digest_key *out, void *ctx)
+static bool tenant(const struct exist_peer *who, struct digest_key *out, void *ctx)
 {
-	(void)gid;
-	(void)ctx;
-	*out = secret;
-	return uid == getuid();
+	*out = *(const struct digest_key *)ctx;
+	return who->uid == getuid();
 }
 
 static int compare(const void *a, const void *b)
@@ -103,7 +105,7 @@ static int slice(struct peers *p, bool redis, double seconds, struct samples *s)
 	return 0;
 }
 
-static int fill(struct index *x, struct redis *redis)
+static int fill(struct index *x, const struct digest_key *secret, struct redis *redis)
 {
 	uint8_t keys[BATCH * REDIS_KEY_BYTES];
 	int ret = 0;
@@ -113,7 +115,7 @@ static int fill(struct index *x, struct redis *redis)
 			uint8_t *key = keys + i * REDIS_KEY_BYTES;
 
 			key_make(n + i, key);
-			ret = index_update(x, digest_of_key(&secret, key, REDIS_KEY_BYTES), 0,
+			ret = index_update(x, digest_of_key(secret, key, REDIS_KEY_BYTES), 0,
 				INDEX_PRESENT(1), NULL, NULL);
 		}
 		if (redis != NULL && ret == 0)
@@ -150,29 +152,62 @@ static int run(const struct bench_options *o, struct peers *p, struct result *r)
 	return ret;
 }
 
-int exist_socket_run(const struct bench_options *o, struct index *x, struct result *r)
+/* Answers in the server's memory, with what hashing the keys takes: millions a second. */
+static int in_memory(const struct bench_options *o, struct strait_exist *x, struct result *r)
 {
-	struct existence *e = malloc(sizeof(*e));
+	uint8_t *bytes = malloc((size_t)QUERIES * KEYS_BYTES), answers[BATCH];
+	struct strait_key *keys = malloc(QUERIES * sizeof(*keys));
+	uint64_t seed = 7, done, hits = 0, want = 0, start;
+	int ret = bytes == NULL || keys == NULL ? -ENOMEM : 0;
+
+	for (uint64_t i = 0; i < QUERIES && ret == 0; i++) {
+		uint64_t n = (seed = keys_mix(seed)) % (2 * o->keys);
+
+		keys_key(n, bytes + i * KEYS_BYTES);
+		keys[i] = (struct strait_key){ bytes + i * KEYS_BYTES, KEYS_BYTES };
+		want += n < o->keys;
+	}
+	if (ret == 0 && !strait_exist_is_mapped(x))
+		ret = -EOPNOTSUPP;
+	for (uint32_t run = 0; run < o->runs && ret == 0; run++) {
+		done = hits = 0;
+		start = host_cpu_ns();
+		do {
+			for (uint64_t i = 0; i < QUERIES; i += BATCH) {
+				if (strait_exist_batch(x, keys + i, BATCH, answers, NULL) < 0)
+					ret = -EIO;
+				for (int j = 0; j < BATCH; j++)
+					hits += answers[j] == STRAIT_EXIST_YES;
+			}
+			done += QUERIES;
+		} while ((double)(host_cpu_ns() - start) < o->seconds * 1e9);
+		result_add(r, "client_mops", (double)done * 1e3 / (double)(host_cpu_ns() - start));
+		if (hits != want * (done / QUERIES))
+			ret = -EBADMSG;
+	}
+	free(bytes);
+	free(keys);
+	return ret;
+}
+
+int exist_client_run(const struct bench_options *o, struct existence *e,
+	const struct digest_key *secret, struct result *r)
+{
 	char dir[TEMPDIR_BYTES], path[TEMPDIR_BYTES + 8], err[128] = "";
+	struct digest_key key = *secret;
 	struct exist_server_config cfg = { .path = path,
 		.mode = 0600,
 		.threads = 1,
 		.clients_max = 4,
-		.tenant = tenant };
+		.tenant = tenant,
+		.ctx = &key };
 	struct exist_server *server = NULL;
 	struct peers p = { .seed = 5 };
-	int ret = -ENOMEM;
+	int ret = tempdir_create(dir);
 
-	if (e == NULL)
+	if (ret < 0)
 		return ret;
-	ret = tempdir_create(dir);
-	if (ret < 0) {
-		free(e);
-		return ret;
-	}
 	snprintf(path, sizeof(path), "%s/exist", dir);
-	existence_init(e, x, INDEX_PRESENT_MASK, UINT64_MAX);
-	existence_current(e, 1, host_now_ns());
 	server = exist_server_start(e, &cfg, err, sizeof(err));
 	if (server == NULL) {
 		ret = -errno;
@@ -183,7 +218,14 @@ int exist_socket_run(const struct bench_options *o, struct index *x, struct resu
 	if (p.redis == NULL)
 		fprintf(stderr, "strait-bench: no Redis to compare with: %s\n", strerror(errno));
 	p.ours = strait_exist_open(path, 10000);
-	ret = p.ours == NULL ? -errno : fill(x, p.redis);
+	ret = p.ours == NULL ? -errno : 0;
+	existence_beat(e, UINT64_MAX);
+	if (ret == 0)
+		ret = in_memory(o, p.ours, r);
+	/* Without a beat they ask over the socket. */
+	existence_beat(e, 0);
+	if (ret == 0)
+		ret = fill(e->index, secret, p.redis);
 	if (ret == 0)
 		ret = run(o, &p, r);
 out:
@@ -191,6 +233,5 @@ out:
 	redis_stop(p.redis);
 	exist_server_stop(server);
 	tempdir_remove();
-	free(e);
 	return ret;
 }
