@@ -26,13 +26,51 @@ void feed_fini(struct feed *f)
 	f->buf = NULL;
 }
 
+/* Buckets first .. last - 1 that have an event of since or later come again. How many. */
+static uint32_t mark(struct feed *f, uint32_t first, uint32_t last, uint64_t since)
+{
+	uint32_t n = 0;
+
+	for (uint32_t b = first; b < last; b++) {
+		if (log_changed(f->source->log, b) < since)
+			continue;
+		f->changed[b / 64] |= UINT64_C(1) << (b % 64);
+		n++;
+	}
+	return n;
+}
+
+/*
+ * Which of the buckets that a reader has loaded must come again, as far as the events that it has
+ * not had cannot tell. false: it would be most of them, or it cannot be told.
+ */
+static bool keeps(struct feed *f, const struct log_frame *q, bool known)
+{
+	const struct log *l = f->source->log;
+	uint64_t since = q->sum.lo;
+	uint32_t again = since != 0 && q->sum.hi < q->bucket ? (uint32_t)q->sum.hi : q->bucket;
+	uint32_t n = 0;
+
+	memset(f->changed, 0, sizeof(f->changed));
+	if (q->bucket == 0 || q->epoch != log_epoch(l) || q->seq > log_next(l) || q->seq == 0 ||
+		(q->n & LOG_RESUME_AGAIN) == 0)
+		return false;
+	if (!known)
+		n += mark(f, 0, again, q->seq);
+	n += mark(f, again, q->bucket, since);
+	f->again = known ? again : 0;
+	return known || n <= q->bucket / 2;
+}
+
 static void resume(struct feed *f, const struct log_frame *q)
 {
 	const struct log *l = f->source->log;
 	bool known = log_resume(l, q->epoch, q->seq) == LOG_RESUME_EVENTS;
+	bool kept = keeps(f, q, known);
 	bool loads = !known || q->bucket > 0;
 
 	leave(f);
+	f->changed_due = f->repeating = false;
 	f->lists = f->compare_n = f->walk_n = 0;
 	f->started = f->loading = f->begin_due = f->resumed_due = f->end_due = false;
 	f->answer_due = false;
@@ -43,7 +81,8 @@ static void resume(struct feed *f, const struct log_frame *q)
 		if (f->busy_ns > 0)
 			return;
 		f->in_gate = f->loading = true;
-		f->bucket = known ? q->bucket : 0;
+		f->bucket = known || kept ? q->bucket : 0;
+		f->changed_due = kept && (!known || q->sum.lo != 0);
 	}
 	f->started = true;
 	f->epoch = log_epoch(l);
@@ -165,6 +204,33 @@ static int pull_buckets(struct feed *f, const uint8_t **frame, size_t *len)
 		frame, len);
 }
 
+static int send_changed(struct feed *f, const uint8_t **frame, size_t *len)
+{
+	uint8_t *p = more(f, sizeof(f->changed));
+
+	if (p != NULL)
+		memcpy(p, f->changed, sizeof(f->changed));
+	f->changed_due = false;
+	f->repeating = true;
+	return finish(f, LOG_FRAME_CHANGED, 0, f->next - 1, NULL, sizeof(f->changed[0]), frame,
+		len);
+}
+
+/* Before the buckets to come: those that changed since the reader had them. */
+static int pull_again(struct feed *f, const uint8_t **frame, size_t *len)
+{
+	while (f->again < f->bucket &&
+		f->len < LOG_FRAME_HEADER_BYTES + (size_t)FEED_RECORDS * LOG_RECORD_BYTES) {
+		uint32_t b = f->again++;
+
+		if ((f->changed[b / 64] >> (b % 64) & 1) != 0)
+			f->source->list(f->source->ctx, b, add_record, f);
+	}
+	f->repeating = f->again < f->bucket;
+	return finish(f, LOG_FRAME_AGAIN, f->again - 1, f->next - 1, NULL, LOG_RECORD_BYTES, frame,
+		len);
+}
+
 /* For a reader that has them already: as many buckets as fit. */
 static int pull_walk(struct feed *f, const uint8_t **frame, size_t *len)
 {
@@ -213,9 +279,11 @@ int feed_pull(struct feed *f, uint64_t now_ns, const uint8_t **frame, size_t *le
 		enum log_frame_type type = f->begin_due ? LOG_FRAME_SNAPSHOT : LOG_FRAME_RESUMED;
 
 		f->begin_due = f->resumed_due = false;
-		return finish(f, type, 0, type == LOG_FRAME_SNAPSHOT ? f->next - 1 : f->next, NULL,
-			0, frame, len);
+		return finish(f, type, type == LOG_FRAME_SNAPSHOT ? f->bucket : 0,
+			type == LOG_FRAME_SNAPSHOT ? f->next - 1 : f->next, NULL, 0, frame, len);
 	}
+	if (f->changed_due)
+		return send_changed(f, frame, len);
 	if (f->next < log_next(s->log))
 		return pull_events(f, frame, len);
 	if (f->end_due) {
@@ -230,7 +298,7 @@ int feed_pull(struct feed *f, uint64_t now_ns, const uint8_t **frame, size_t *le
 			len);
 	}
 	if (f->loading)
-		return pull_buckets(f, frame, len);
+		return f->repeating ? pull_again(f, frame, len) : pull_buckets(f, frame, len);
 	if (f->compare_n > 0)
 		return pull_sums(f, frame, len);
 	if (f->lists > 0) {

@@ -20,9 +20,12 @@ size_t log_frame_bytes(enum log_frame_type type, uint32_t n)
 	case LOG_FRAME_BUCKETS:
 	case LOG_FRAME_REPAIR:
 	case LOG_FRAME_WALKED:
+	case LOG_FRAME_AGAIN:
 		return LOG_FRAME_HEADER_BYTES + (size_t)n * LOG_RECORD_BYTES;
 	case LOG_FRAME_SUMS:
 		return LOG_FRAME_HEADER_BYTES + (size_t)n * LOG_SUM_BYTES;
+	case LOG_FRAME_CHANGED:
+		return LOG_FRAME_HEADER_BYTES + (size_t)n * sizeof(uint64_t);
 	default:
 		return LOG_FRAME_HEADER_BYTES;
 	}
@@ -56,6 +59,8 @@ int log_frame_decode(const uint8_t *buf, size_t len, struct log_frame *out)
 	if ((w.type == LOG_FRAME_SUMS || w.type == LOG_FRAME_COMPARE || w.type == LOG_FRAME_WALK) &&
 		w.n > DIGEST_BUCKETS - w.bucket)
 		return -EPROTO;
+	if (w.type == LOG_FRAME_CHANGED && w.n != LOG_CHANGED_WORDS)
+		return -EPROTO;
 	if (len != log_frame_bytes((enum log_frame_type)w.type, w.n))
 		return -EPROTO;
 	*out = (struct log_frame){ (enum log_frame_type)w.type, w.bucket, w.n, w.asked, w.epoch,
@@ -70,6 +75,11 @@ int log_frame_records(const struct log_frame *f, struct log_record *out)
 	for (uint32_t i = 0; i < f->n && ret == 0; i++)
 		ret = log_record_decode(f->body + (size_t)i * LOG_RECORD_BYTES, &out[i]);
 	return ret;
+}
+
+void log_frame_changed(const struct log_frame *f, uint64_t out[static LOG_CHANGED_WORDS])
+{
+	memcpy(out, f->body, LOG_CHANGED_WORDS * sizeof(*out));
 }
 
 void log_frame_sums(const struct log_frame *f, struct sum *out)

@@ -18,13 +18,17 @@
  *
  *   reader to site
  *     RESUME    epoch, seq = next wanted, bucket = next of a snapshot   (epoch 0: has nothing)
+ *               n = 1: it understands AGAIN; sum lo = since, sum hi = again: see below
  *     COMPARE   bucket, n: send me the sums of these buckets
  *     LIST      bucket: send me what is in it
  *     WALK      bucket, n: tell me what is in these, once and not as a repair
  *     ASK       answer with PROGRESS, or with events that say as much
  *   site to reader
  *     RESUMED   epoch, seq = next
- *     SNAPSHOT  epoch, seq = watermark
+ *     SNAPSHOT  epoch, seq = watermark, bucket = the first that comes; 0: what the reader had
+ *               loaded counts no more
+ *     CHANGED   epoch, n = 1,024 words of 64 bits: a bit each for the buckets that AGAIN brings
+ *     AGAIN     epoch, seq = as of, bucket = last one, n records of buckets of CHANGED up to it
  *     EVENTS    epoch, seq of the first, n records
  *     BUCKETS   epoch, seq = as of, bucket = last one, n records
  *     END       epoch, sum and count of all
@@ -33,6 +37,14 @@
  *     REPAIR    epoch, seq = as of, bucket, n records
  *     BUSY      seq = ns to wait before asking again
  *     WALKED    epoch, seq = as of, bucket = last one, n records
+ *
+ * A snapshot that was cut goes on with the bucket that is missing. If the events since are there, they
+ * follow; if not, those of the same epoch need not be: the site knows which of the buckets that the
+ * reader has changed since, says so after the SNAPSHOT (CHANGED), and sends these anew before the
+ * others (AGAIN). Until it has them all the reader says in each RESUME since when the buckets from
+ * `again` on are not known to be whole, and CHANGED follows RESUMED, too. Where more than half of
+ * the buckets changed, all comes anew. A site that is older does not look at it, and a reader that
+ * is older is not sent any of it; so the version is the same.
  *
  * Pure. The connection under it tells how long a frame is.
  */
@@ -53,6 +65,8 @@ enum log_frame_type {
 	LOG_FRAME_WALK,
 	LOG_FRAME_WALKED,
 	LOG_FRAME_ASK,
+	LOG_FRAME_CHANGED,
+	LOG_FRAME_AGAIN,
 	LOG_FRAME_TYPES,
 };
 
@@ -60,6 +74,8 @@ enum {
 	LOG_FRAME_VERSION = 2, /* of the stream, told when a site registers; 1 had no ASK */
 	LOG_FRAME_HEADER_BYTES = 56,
 	LOG_SUM_BYTES = 24,
+	LOG_RESUME_AGAIN = 1, /* n of a RESUME */
+	LOG_CHANGED_WORDS = DIGEST_BUCKETS / 64,
 	LOG_FRAME_RECORDS_MAX = 1 << 18, /* a bucket of one frame; 10 MiB */
 };
 
@@ -81,3 +97,5 @@ int log_frame_decode(const uint8_t *buf, size_t len, struct log_frame *out);
 /** Records or sums of a decoded frame, n of them. -EPROTO as log_record_decode(). */
 int log_frame_records(const struct log_frame *f, struct log_record *out);
 void log_frame_sums(const struct log_frame *f, struct sum *out);
+/** Bits of a decoded CHANGED. */
+void log_frame_changed(const struct log_frame *f, uint64_t out[static LOG_CHANGED_WORDS]);

@@ -148,6 +148,34 @@ static int repair_input(struct reader *r, const struct log_frame *f)
 	return ret;
 }
 
+static int changed_input(struct reader *r, const struct log_frame *f)
+{
+	uint64_t changed[LOG_CHANGED_WORDS];
+
+	if (f->epoch != r->replica.epoch)
+		return -EPROTO;
+	log_frame_changed(f, changed);
+	return replica_changed(&r->replica, changed);
+}
+
+/* Where it goes on. A snapshot of which nothing came begins anew. */
+static void resume_at(struct reader *r, struct log_frame *f)
+{
+	struct replica *p = &r->replica;
+
+	replica_reopen(p);
+	f->epoch = p->epoch;
+	f->seq = p->next;
+	if (p->state != REPLICA_LOADING)
+		return;
+	f->bucket = p->bucket;
+	f->n = LOG_RESUME_AGAIN;
+	f->sum.lo = p->since;
+	f->sum.hi = p->again;
+	if (f->bucket == 0)
+		f->epoch = 0;
+}
+
 int reader_input(struct reader *r, const uint8_t *buf, size_t len, uint64_t now_ns)
 {
 	struct log_frame f;
@@ -163,9 +191,14 @@ int reader_input(struct reader *r, const uint8_t *buf, size_t len, uint64_t now_
 	case LOG_FRAME_RESUMED:
 		return replica_resumed(&r->replica, f.epoch, f.seq);
 	case LOG_FRAME_SNAPSHOT:
-		replica_snapshot_begin(&r->replica, f.epoch, f.seq);
 		r->compared_ns = now_ns;
-		return 0;
+		return replica_snapshot_begin(&r->replica, f.epoch, f.seq, f.bucket);
+	case LOG_FRAME_CHANGED:
+		return changed_input(r, &f);
+	case LOG_FRAME_AGAIN:
+		ret = records_decode(r, &f);
+		return ret == 0 ? replica_again(&r->replica, f.seq, f.bucket, r->records, f.n)
+				: ret;
 	case LOG_FRAME_EVENTS:
 		ret = records_decode(r, &f);
 		if (ret == 0)
@@ -210,13 +243,7 @@ bool reader_pull(struct reader *r, uint64_t now_ns, uint8_t buf[static LOG_FRAME
 		r->due_resume = false;
 		r->asked_ns = now_ns;
 		f.asked = stamp(now_ns);
-		f.epoch = r->replica.epoch;
-		f.seq = r->replica.next;
-		f.bucket = r->replica.state == REPLICA_LOADING ? r->replica.bucket : 0;
-		/* A snapshot of which nothing or all came begins anew or has only its end left. */
-		if (r->replica.state == REPLICA_LOADING &&
-			(f.bucket == 0 || f.bucket == DIGEST_BUCKETS))
-			f.epoch = f.bucket = 0;
+		resume_at(r, &f);
 	} else if (now_ns >= r->asked_ns + READER_ASK_NS) {
 		r->asked_ns = now_ns;
 		f.type = LOG_FRAME_ASK;

@@ -115,7 +115,19 @@ static void drop(void *ctx)
 	memset(w->loading, 0, sizeof(w->loading));
 }
 
-static const struct replica_sink sink = { event, load, swap, drop, NULL };
+static void forget(void *ctx, const uint64_t *buckets)
+{
+	struct world *w = ctx;
+
+	for (uint32_t i = 0; i < KEYS; i++) {
+		uint32_t b = digest_bucket(key(i));
+
+		if ((buckets[b / 64] >> (b % 64) & 1) != 0)
+			w->loading[i] = false;
+	}
+}
+
+static const struct replica_sink sink = { event, load, swap, drop, forget, NULL };
 
 static void list(void *ctx, uint32_t bucket, void (*fn)(void *, const struct log_record *),
 	void *fn_ctx)
@@ -320,34 +332,34 @@ static void failed_snapshot_changes_nothing(void **state)
 	memset(&w, 0, sizeof(w));
 	assert_int_equal(reader_init(&w.reader, &sink, &w, 1, 1), 0);
 	sum_add(&good, r.digest);
-	replica_snapshot_begin(p, 1, 0);
+	assert_int_equal(replica_snapshot_begin(p, 1, 0, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, DIGEST_BUCKETS - 1, &r, 1), 0);
 	assert_false(w.live[5]);
 	assert_int_equal(replica_snapshot_end(p, &good), 0);
 	assert_true(w.live[5]);
 	assert_int_equal(p->state, REPLICA_LIVE);
 
-	replica_snapshot_begin(p, 2, 0);
+	assert_int_equal(replica_snapshot_begin(p, 2, 0, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, DIGEST_BUCKETS - 1, NULL, 0), 0);
 	assert_int_equal(replica_snapshot_end(p, &bad), -EBADMSG);
 	assert_true(w.live[5]);
 	assert_int_equal(p->state, REPLICA_STALE);
 
 	/* One that is cut off by the next leaves nothing to it. */
-	replica_snapshot_begin(p, 3, 0);
+	assert_int_equal(replica_snapshot_begin(p, 3, 0, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, DIGEST_BUCKETS - 1, &other, 1), 0);
-	replica_snapshot_begin(p, 4, 0);
+	assert_int_equal(replica_snapshot_begin(p, 4, 0, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, DIGEST_BUCKETS - 1, &r, 1), 0);
 	assert_int_equal(replica_snapshot_end(p, &good), 0);
 	assert_true(w.live[5] && !w.live[6]);
 
 	/* An incomplete one, too, and one out of order. */
 	memset(&good, 0, sizeof(good));
-	replica_snapshot_begin(p, 3, 0);
+	assert_int_equal(replica_snapshot_begin(p, 3, 0, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, 100, NULL, 0), 0);
 	assert_int_equal(replica_snapshot_end(p, &good), -EBADMSG);
 	assert_true(w.live[5]);
-	replica_snapshot_begin(p, 4, 0);
+	assert_int_equal(replica_snapshot_begin(p, 4, 0, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, 65000, NULL, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, 64000, NULL, 0), -EPROTO);
 	assert_int_equal(p->state, REPLICA_STALE);
@@ -367,7 +379,7 @@ static void hole_and_duplicate_are_told_apart(void **state)
 	memset(&w, 0, sizeof(w));
 	assert_int_equal(reader_init(&w.reader, &sink, &w, 1, 1), 0);
 	assert_int_equal(replica_events(p, 1, 1, r, 1), -EPROTO);
-	replica_snapshot_begin(p, 1, 0);
+	assert_int_equal(replica_snapshot_begin(p, 1, 0, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, DIGEST_BUCKETS - 1, NULL, 0), 0);
 	assert_int_equal(replica_snapshot_end(p, &zero), 0);
 	assert_int_equal(replica_events(p, 1, 1, r, 1), 0);
@@ -524,7 +536,7 @@ static void an_event_of_a_bucket_to_come_is_left_to_it(void **state)
 	memset(&w, 0, sizeof(w));
 	assert_int_equal(digest_bucket(r[1].digest), 64935);
 	assert_int_equal(reader_init(&w.reader, &sink, &w, 1, 1), 0);
-	replica_snapshot_begin(p, 1, 0);
+	assert_int_equal(replica_snapshot_begin(p, 1, 0, 0), 0);
 	assert_int_equal(replica_snapshot_buckets(p, 0, 1000, NULL, 0), 0);
 	assert_int_equal(replica_events(p, 1, 1, r, 2), 0);
 	assert_true(w.loading[0]);

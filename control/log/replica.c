@@ -48,6 +48,8 @@ static void fail(struct replica *r)
 	r->sink->drop(r->ctx);
 	r->failed++;
 	r->bucket = 0;
+	r->since = 0;
+	r->changed_due = false;
 	r->state = r->ever_live ? REPLICA_STALE : REPLICA_EMPTY;
 	r->epoch = 0; /* nothing to resume at */
 }
@@ -63,7 +65,16 @@ int replica_resumed(struct replica *r, uint64_t epoch, uint64_t next)
 		return -EPROTO;
 	if (r->state == REPLICA_STALE)
 		r->state = REPLICA_LIVE;
+	r->changed_due = r->state == REPLICA_LOADING && r->since != 0;
 	return 0;
+}
+
+/* It was loaded, and does not come again. */
+static bool is_there(const struct replica *r, uint32_t bucket)
+{
+	return bucket < r->bucket &&
+		(r->since == 0 || bucket < r->again ||
+			(r->changed[bucket / 64] >> (bucket % 64) & 1) == 0);
 }
 
 static int apply(struct replica *r, const struct log_record *rec)
@@ -72,7 +83,7 @@ static int apply(struct replica *r, const struct log_record *rec)
 	struct sums *s = loading ? r->loading : r->sums;
 	int ret;
 
-	if (loading && digest_bucket(rec->digest) >= r->bucket)
+	if (loading && !is_there(r, digest_bucket(rec->digest)))
 		return 0;
 	ret = loading ? r->sink->load(r->ctx, rec) : r->sink->event(r->ctx, rec);
 	if (ret <= 0)
@@ -87,7 +98,8 @@ static int apply(struct replica *r, const struct log_record *rec)
 int replica_events(struct replica *r, uint64_t epoch, uint64_t seq, const struct log_record *rec,
 	size_t n)
 {
-	if (r->state == REPLICA_EMPTY || r->state == REPLICA_STALE || epoch != r->epoch)
+	if (r->state == REPLICA_EMPTY || r->state == REPLICA_STALE || epoch != r->epoch ||
+		r->changed_due)
 		return -EPROTO;
 	for (size_t i = 0; i < n; i++, seq++) {
 		int ret;
@@ -114,8 +126,61 @@ int replica_events(struct replica *r, uint64_t epoch, uint64_t seq, const struct
 	return 0;
 }
 
-void replica_snapshot_begin(struct replica *r, uint64_t epoch, uint64_t watermark)
+static void forget(struct replica *r, const uint64_t *buckets)
 {
+	static const struct sum none;
+
+	r->sink->forget(r->ctx, buckets);
+	for (uint32_t b = 0; b < DIGEST_BUCKETS; b++)
+		if ((buckets[b / 64] >> (b % 64) & 1) != 0)
+			sums_set(r->loading, b, &none);
+}
+
+static int snapshot_goes_on(struct replica *r, uint64_t epoch, uint64_t watermark, uint32_t kept)
+{
+	if (r->state != REPLICA_LOADING || epoch != r->epoch || kept != r->bucket ||
+		watermark + 1 < r->next) {
+		fail(r);
+		return -EPROTO;
+	}
+	if (r->since == 0)
+		r->since = r->next;
+	r->again = 0;
+	r->changed_due = true;
+	r->next = watermark + 1;
+	return 0;
+}
+
+int replica_changed(struct replica *r, const uint64_t changed[static LOG_CHANGED_WORDS])
+{
+	if (r->state != REPLICA_LOADING || !r->changed_due)
+		return -EPROTO;
+	for (uint32_t b = 0; b < DIGEST_BUCKETS; b++) {
+		if ((changed[b / 64] >> (b % 64) & 1) != 0 && (b < r->again || b >= r->bucket)) {
+			fail(r);
+			return -EPROTO;
+		}
+	}
+	memcpy(r->changed, changed, sizeof(r->changed));
+	r->changed_due = false;
+	forget(r, r->changed);
+	return 0;
+}
+
+void replica_reopen(struct replica *r)
+{
+	uint64_t last[LOG_CHANGED_WORDS] = { [LOG_CHANGED_WORDS - 1] = UINT64_C(1) << 63 };
+
+	if (r->state != REPLICA_LOADING || r->bucket != DIGEST_BUCKETS)
+		return;
+	r->bucket--;
+	forget(r, last);
+}
+
+int replica_snapshot_begin(struct replica *r, uint64_t epoch, uint64_t watermark, uint32_t kept)
+{
+	if (kept > 0)
+		return snapshot_goes_on(r, epoch, watermark, kept);
 	if (r->state == REPLICA_LOADING)
 		r->sink->drop(r->ctx);
 	memset(r->loading, 0, sizeof(*r->loading));
@@ -123,6 +188,9 @@ void replica_snapshot_begin(struct replica *r, uint64_t epoch, uint64_t watermar
 	r->epoch = epoch;
 	r->next = watermark + 1;
 	r->bucket = 0;
+	r->since = 0;
+	r->changed_due = false;
+	return 0;
 }
 
 /* Records of buckets first .. last in order; only what is stored. */
@@ -138,16 +206,8 @@ static int check(const struct log_record *rec, size_t n, uint32_t first, uint32_
 	return 0;
 }
 
-int replica_snapshot_buckets(struct replica *r, uint64_t as_of, uint32_t last_bucket,
-	const struct log_record *rec, size_t n)
+static int load(struct replica *r, const struct log_record *rec, size_t n)
 {
-	if (r->state != REPLICA_LOADING)
-		return -EPROTO;
-	if (as_of + 1 != r->next || last_bucket < r->bucket || last_bucket >= DIGEST_BUCKETS ||
-		check(rec, n, r->bucket, last_bucket) < 0) {
-		fail(r);
-		return -EPROTO;
-	}
 	for (size_t i = 0; i < n; i++) {
 		int ret;
 
@@ -160,7 +220,49 @@ int replica_snapshot_buckets(struct replica *r, uint64_t as_of, uint32_t last_bu
 		if (ret > 0)
 			sums_add(r->loading, rec[i].digest);
 	}
-	r->bucket = last_bucket + 1;
+	return 0;
+}
+
+int replica_snapshot_buckets(struct replica *r, uint64_t as_of, uint32_t last_bucket,
+	const struct log_record *rec, size_t n)
+{
+	int ret;
+
+	if (r->state != REPLICA_LOADING || r->since != 0)
+		return -EPROTO;
+	if (as_of + 1 != r->next || last_bucket < r->bucket || last_bucket >= DIGEST_BUCKETS ||
+		check(rec, n, r->bucket, last_bucket) < 0) {
+		fail(r);
+		return -EPROTO;
+	}
+	ret = load(r, rec, n);
+	if (ret == 0)
+		r->bucket = last_bucket + 1;
+	return ret;
+}
+
+int replica_again(struct replica *r, uint64_t as_of, uint32_t last_bucket,
+	const struct log_record *rec, size_t n)
+{
+	int ret;
+
+	if (r->state != REPLICA_LOADING || r->since == 0 || r->changed_due)
+		return -EPROTO;
+	ret = as_of + 1 != r->next || last_bucket < r->again || last_bucket >= r->bucket
+		? -EPROTO
+		: check(rec, n, r->again, last_bucket);
+	for (size_t i = 0; i < n && ret == 0; i++)
+		ret = is_there(r, digest_bucket(rec[i].digest)) ? -EPROTO : 0;
+	if (ret < 0) {
+		fail(r);
+		return ret;
+	}
+	ret = load(r, rec, n);
+	if (ret < 0)
+		return ret;
+	r->again = last_bucket + 1;
+	if (r->again == r->bucket)
+		r->since = 0; /* all of it is whole */
 	return 0;
 }
 
@@ -168,7 +270,7 @@ int replica_snapshot_end(struct replica *r, const struct sum *total)
 {
 	struct sums *old = r->sums;
 
-	if (r->state != REPLICA_LOADING)
+	if (r->state != REPLICA_LOADING || r->since != 0)
 		return -EPROTO;
 	if (r->bucket != DIGEST_BUCKETS || !sum_equal(total, &r->loading->total)) {
 		fail(r);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "control/log/record.h"
-#include "control/log/sums.h"
+#include "control/log/frame.h"
 
 /*
  * One reader's copy of one site's log. Pure, one thread.
@@ -14,7 +13,8 @@
  * applied to the new generation, and one of a bucket still to come is in it anyway: nothing is
  * buffered. Until the snapshot is complete and its sums hold, the sink keeps the old generation,
  * marked stale; a failed or cut snapshot changes nothing. After a cut the stream goes on at
- * (epoch, next) and the bucket that is missing first.
+ * (epoch, next) and the bucket that is missing first; where the events since are gone, what changed
+ * of the buckets that are there comes again before (frame.h).
  *
  * At any time the seq may only go on by one. A lower one was seen already and is ignored, a hole
  * makes the replica STALE and it must resume. A progress record compares count and sum at a seq:
@@ -39,6 +39,8 @@ struct replica_sink {
 	void (*swap)(void *ctx, uint32_t first, uint32_t last);
 	/** What was loaded is forgotten. */
 	void (*drop)(void *ctx);
+	/** Of these buckets alone: a bit each, LOG_CHANGED_WORDS words. The load goes on. */
+	void (*forget)(void *ctx, const uint64_t *buckets);
 	/** An event() or load() of this record follows soon. NULL: nothing to prepare. */
 	void (*prefetch)(void *ctx, const struct log_record *r, bool load);
 };
@@ -50,6 +52,14 @@ struct replica {
 	bool ever_live;
 	uint64_t epoch, next; /* what it wants */
 	uint32_t bucket;      /* the next one of the snapshot */
+	/*
+	 * While some of those before it come again: of the buckets from again on the marked ones
+	 * are not there, and the site was told that they are as of since. 0: none come again.
+	 */
+	uint64_t since;
+	uint32_t again;
+	bool changed_due; /* the site is to say which */
+	uint64_t changed[LOG_CHANGED_WORDS];
 	struct sums *sums, *loading;
 	uint64_t gaps, duplicates, snapshots, failed, drifts, repairs;
 };
@@ -70,8 +80,21 @@ int replica_resumed(struct replica *r, uint64_t epoch, uint64_t next);
 int replica_events(struct replica *r, uint64_t epoch, uint64_t seq, const struct log_record *rec,
 	size_t n);
 
-/** A snapshot begins; events go on after its watermark. What was loaded before is dropped. */
-void replica_snapshot_begin(struct replica *r, uint64_t epoch, uint64_t watermark);
+/**
+ * A snapshot begins; events go on after its watermark. What was loaded before is dropped, unless
+ * kept is the bucket that it is to go on with: then replica_changed() follows. -EPROTO: it is not.
+ */
+int replica_snapshot_begin(struct replica *r, uint64_t epoch, uint64_t watermark, uint32_t kept);
+/** Which of the buckets that are there come again. -EPROTO: one that is not, or not now. */
+int replica_changed(struct replica *r, const uint64_t changed[static LOG_CHANGED_WORDS]);
+/** Those of them up to last_bucket. As replica_snapshot_buckets(). */
+int replica_again(struct replica *r, uint64_t as_of, uint32_t last_bucket,
+	const struct log_record *rec, size_t n);
+/**
+ * Only the end of a snapshot is missing, which cannot be asked for: its last bucket counts as
+ * missing, too.
+ */
+void replica_reopen(struct replica *r);
 /**
  * The next buckets up to `bucket` in the state of as_of: all their records, in order of buckets.
  * -EPROTO: not the next one, a record of another bucket, not as of the last event; the snapshot

@@ -17,6 +17,7 @@ struct log {
 	uint64_t first_chunk; /* number of chunks[head] */
 	struct chunk **chunks;
 	size_t head, count, slots; /* a circular array */
+	uint64_t changed[DIGEST_BUCKETS];
 };
 
 struct log *log_create(const struct log_config *cfg)
@@ -92,7 +93,13 @@ uint64_t log_append(struct log *l, const struct log_record *r, uint64_t now_ns)
 	c = chunk_at(l, l->count - 1);
 	c->records[at] = *r;
 	c->last_ns = now_ns;
+	l->changed[digest_bucket(r->digest)] = l->next;
 	return l->next++;
+}
+
+uint64_t log_changed(const struct log *l, uint32_t bucket)
+{
+	return l->changed[bucket];
 }
 
 uint64_t log_epoch(const struct log *l)

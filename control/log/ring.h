@@ -11,7 +11,7 @@
  *
  * An incarnation of the log has a random epoch; events have seq 1, 2, .. in it without a hole. The
  * ring keeps the last keep_ns of events, in at most max_bytes: at 100,000 events/s a minute takes
- * 240 MB; an idle site takes one chunk. A reader names what it has (epoch and the next seq it
+ * 240 MB; an idle site takes one chunk, and 512 KiB for the last seqs of buckets. A reader names what it has (epoch and the next seq it
  * wants) and learns how to go on.
  */
 
@@ -40,6 +40,11 @@ uint64_t log_append(struct log *l, const struct log_record *r, uint64_t now_ns);
 /** Drop what is older than keep_ns, by whole chunks. */
 void log_trim(struct log *l, uint64_t now_ns);
 
+/**
+ * Seq of the last event of a bucket in this incarnation, also of one that is not kept any more; 0:
+ * none. So who has a bucket as of a seq knows whether it is still that, whatever the ring forgot.
+ */
+uint64_t log_changed(const struct log *l, uint32_t bucket);
 uint64_t log_epoch(const struct log *l);
 /** Seq that the next event gets; the first is 1. */
 uint64_t log_next(const struct log *l);

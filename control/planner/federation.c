@@ -92,6 +92,13 @@ static void on_drop(void *ctx)
 	planner_drop(s->f->planner, slot_of(s));
 }
 
+static void on_forget(void *ctx, const uint64_t *buckets)
+{
+	struct federation_site *s = ctx;
+
+	planner_forget(s->f->planner, slot_of(s), buckets);
+}
+
 static void on_prefetch(void *ctx, const struct log_record *r, bool load)
 {
 	struct federation_site *s = ctx;
@@ -102,7 +109,8 @@ static void on_prefetch(void *ctx, const struct log_record *r, bool load)
 		planner_prefetch(s->f->planner, slot_of(s), r);
 }
 
-static const struct replica_sink sink = { on_event, on_load, on_swap, on_drop, on_prefetch };
+static const struct replica_sink sink = { on_event, on_load, on_swap, on_drop, on_forget,
+	on_prefetch };
 
 int federation_site_add(struct federation *f, uint16_t slot)
 {

@@ -337,6 +337,39 @@ void planner_drop(struct planner *p, uint16_t site)
 	swap(p, site, 0, DIGEST_BUCKETS - 1, true);
 }
 
+struct forget {
+	const uint64_t *buckets;
+	uint64_t bit, n;
+};
+
+static uint64_t forget_one(const struct index_entry *e, void *ctx)
+{
+	struct forget *f = ctx;
+
+	if ((e->value & f->bit) == 0 || (f->buckets[e->bucket / 64] >> (e->bucket % 64) & 1) == 0)
+		return e->value;
+	f->n++;
+	return e->value & ~f->bit;
+}
+
+void planner_forget(struct planner *p, uint16_t site,
+	const uint64_t buckets[static DIGEST_BUCKETS / 64])
+{
+	bool direct = (p->direct >> site & 1) != 0;
+	struct forget f = { buckets, direct ? INDEX_PRESENT(site) : INDEX_LOADING(site), 0 };
+	uint32_t next = 0;
+
+	for (uint32_t b = 0; b < DIGEST_BUCKETS; b++) {
+		uint32_t shard = index_shard_of_bucket(p->index, b);
+
+		if (shard < next || (buckets[b / 64] >> (b % 64) & 1) == 0)
+			continue;
+		index_scan(p->index, shard, forget_one, &f);
+		next = shard + 1;
+	}
+	*(direct ? &p->present[site] : &p->loading[site]) -= f.n;
+}
+
 bool planner_fits(struct planner *p, uint16_t from, uint16_t to, uint64_t bytes)
 {
 	const struct planner_policy *y = &p->policy[from][to];

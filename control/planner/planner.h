@@ -79,6 +79,9 @@ int planner_load(struct planner *p, uint16_t site, const struct log_record *r);
  */
 void planner_swap(struct planner *p, uint16_t site, uint32_t first, uint32_t last);
 void planner_drop(struct planner *p, uint16_t site);
+/** Of these buckets alone, a bit each: they will be loaded again. A walk over their shards. */
+void planner_forget(struct planner *p, uint16_t site,
+	const uint64_t buckets[static DIGEST_BUCKETS / 64]);
 
 /**
  * Sources (bits) of which nothing can come to a site now: what is wanted from there is not taken,

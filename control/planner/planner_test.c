@@ -287,6 +287,42 @@ static void snapshot_replaces_a_site_and_plans_no_history(void **state)
 	planner_destroy(p);
 }
 
+/* In a generation of its own, and in the present one of a site that is loaded for the first time. */
+static void buckets_that_come_again_are_forgotten_alone(void **state)
+{
+	for (int direct = 0; direct < 2; direct++) {
+		struct planner *p = two_ways();
+		uint64_t buckets[DIGEST_BUCKETS / 64] = { 0 };
+		struct log_record r[3];
+		uint64_t bit = direct ? INDEX_PRESENT(0) : INDEX_LOADING(0);
+
+		(void)state;
+		if (!direct)
+			stored(p, 0, 100);
+		for (uint64_t n = 0; n < 3; n++) {
+			uint32_t b;
+
+			r[n] = record(n, LOG_STORED);
+			b = digest_bucket(r[n].digest);
+			assert_int_equal(planner_load(p, 0, &r[n]), 1);
+			if (n != 1)
+				buckets[b / 64] |= UINT64_C(1) << (b % 64);
+		}
+		planner_forget(p, 0, buckets);
+		for (uint64_t n = 0; n < 3; n++)
+			assert_int_equal(index_value(planner_index(p), r[n].digest) & bit,
+				n == 1 ? bit : 0);
+		assert_int_equal(planner_load(p, 0, &r[1]), 0);
+		assert_int_equal(planner_load(p, 0, &r[2]), 1);
+		planner_swap(p, 0, 0, DIGEST_BUCKETS - 1);
+		for (uint64_t n = 0; n < 3; n++)
+			assert_int_equal(index_value(planner_index(p), r[n].digest),
+				n > 0 ? INDEX_PRESENT(0) : 0);
+		assert_int_equal(index_value(planner_index(p), record(100, LOG_STORED).digest), 0);
+		planner_destroy(p);
+	}
+}
+
 /* ---- any events, against sets that are compared as a whole ---- */
 
 enum { SITES = 5, KEYS = 300, STEPS = 60000 };
@@ -414,6 +450,7 @@ int main(void)
 		cmocka_unit_test(policy_filters_by_size_tenant_and_demand),
 		cmocka_unit_test(snapshot_replaces_a_site_and_plans_no_history),
 		cmocka_unit_test(first_snapshot_of_a_site_needs_no_walk_and_can_be_dropped),
+		cmocka_unit_test(buckets_that_come_again_are_forgotten_alone),
 		cmocka_unit_test(incremental_diff_is_the_difference_of_the_sets),
 	};
 

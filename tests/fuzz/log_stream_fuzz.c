@@ -54,7 +54,13 @@ static void on_drop(void *ctx)
 	(void)ctx;
 }
 
-static const struct replica_sink sink = { on_event, on_load, on_swap, on_drop, NULL };
+static void on_forget(void *ctx, const uint64_t *buckets)
+{
+	(void)ctx;
+	(void)buckets;
+}
+
+static const struct replica_sink sink = { on_event, on_load, on_swap, on_drop, on_forget, NULL };
 
 static void list_none(void *ctx, uint32_t bucket,
 	void (*fn)(void *fn_ctx, const struct log_record *r), void *fn_ctx)
