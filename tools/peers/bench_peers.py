@@ -7,12 +7,13 @@ strait-wan, or as many as it can until the limit. A run in which the emulator fe
 and repeated. Needs root. Usage: make bench-peers [PEERS_ARGS="..."].
 
   --gbps R          line rate (1)
-  --seconds S       bytes to move: what the line carries in S seconds (8), or in 120 round trips
+  --seconds S       bytes to move: what the line carries in S seconds (8), or in 150 round trips
                     where that is more, so that starting costs nobody much; the limit is 1.75
-                    times that and 20 round trips
+                    times that and 20 round trips, and that time alone for who has not received
+                    half of them by then
   --only WORD       candidates whose name has the word; may repeat
   --profile WORD    profiles whose name has the word; may repeat
-  --quick           three profiles, 3 s and 30 round trips
+  --quick           three profiles, 3 s or 30 round trips
   --out DIR         where peers.md and peers.svg go (doc/); with --only or --profile: not written
                     without --out
   --json FILE       all figures as JSON lines, each written as soon as it is known
@@ -73,21 +74,30 @@ def measure(lab, kind, profile, gbps, seconds):
         try:
             c.prepare()
             cpu = {p: labs.tree_cpu_seconds(p.popen.pid) for p in c.ends}
+            before = lab.received_bytes("b")
             start = time.monotonic()
             c.go()
-            while not c.done() and time.monotonic() - start < limit:
+            complete = True
+            half_time = seconds + 2 * profile.rtt_ms / 1e3
+            while complete and not c.done():
                 time.sleep(0.02)
+                elapsed = time.monotonic() - start
+                complete = elapsed < limit
+                if elapsed > half_time:
+                    half_time = limit
+                    complete = lab.received_bytes("b") - before > mib << 19
             elapsed = time.monotonic() - start
-            complete = elapsed < limit
             got = c.delivered()
             elapsed = c.seconds(elapsed)
             # Processes that go on are read before they are stopped, the rest by what they left.
             live = sum(labs.tree_cpu_seconds(p.popen.pid) - cpu.get(p, 0) for p in c.ends
                        if p.alive())
-        finally:
-            ended = [p for p in c.ends if not p.alive()]
-            c.stop()
-            wan = lab.wan_down()
+        except BaseException:
+            lab.kill()
+            raise
+        ended = [p for p in c.ends if not p.alive()]
+        c.stop()
+        wan = lab.wan_down()
         cell = {
             "candidate": c.name, "profile": profile.name, "mib": mib, "attempt": attempt,
             "bytes": got, "seconds": round(elapsed, 3), "complete": complete,
@@ -126,7 +136,7 @@ def main():
              if not a.profile or any(w in x.name for w in a.profile)]
     if not kinds or not lines:
         p.error("no candidate or no profile has that word")
-    length = (3, 30) if a.quick else (a.seconds, 120)
+    length = (3, 30) if a.quick else (a.seconds, 150)
     known = {}
     if a.resume and os.path.exists(a.json):
         with open(a.json, encoding="ascii") as f:

@@ -161,16 +161,27 @@ class Lab:
     def _in(ns, *argv):
         run("ip", "netns", "exec", ns, *argv)
 
-    def __exit__(self, *_):
-        for p in reversed(self.processes):
+    def kill(self):
+        """Everything at once: whoever is asked to end first waits for what the rest has."""
+        for p in self.processes:
             if p.alive():
-                p.stop(signal.SIGKILL)
+                os.killpg(p.popen.pid, signal.SIGKILL)
+        for p in self.processes:
+            p.wait(10)
+
+    def __exit__(self, *_):
+        self.kill()
         for ns in self.ns.values():
             subprocess.run(["ip", "netns", "del", ns], capture_output=True, check=False)
         for path, value in self.saved.items():
             self._sysctl(path, value)
         shutil.rmtree(self.dir, ignore_errors=True)
         shutil.rmtree(self.shm, ignore_errors=True)
+
+    def received_bytes(self, site):
+        """That came over the line so far, headers included."""
+        return int(run("ip", "netns", "exec", self.ns[site], "cat",
+                       "/sys/class/net/wan/statistics/rx_bytes"))
 
     def start(self, name, site, argv, env=None):
         p = Process(self, name, site, argv, env)

@@ -92,7 +92,8 @@ and sessions not yet up, to the last byte verified. Do not edit.
 Each cell: **goodput as a share of what can arrive**, C (1 - p) 1432/1538 / bytes on the wire (both directions, with
 Ethernet framing and everything that was lost) per byte delivered / CPU seconds of both ends per GB. The best goodput of a row is bold.
 A run in which the emulator fell behind is void and repeated; what did not finish within 1.75 times the time of a
-full line and 20 round trips counts what it delivered until then.
+full line and 20 round trips counts what it delivered until then, and what had not received half of its bytes in the time of
+a full line and two round trips what it delivered until there.
 
 CPU seconds are those of the processes at both ends. The kernel does much of TCP's receiving on behalf of the
 emulator that delivers the frame, so TCP's figures leave that out; Strait's worker does it itself, and its figure holds AES-256-GCM
