@@ -53,8 +53,8 @@ static void a_single_queue_joins_no_group(void **state)
 			skip(); /* needs CAP_NET_RAW */
 		assert_int_equal(bind(fd, (struct sockaddr *)&lo, sizeof(lo)), 0);
 		port_fanout_alone(alone);
-		assert_int_equal(
-			setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &wanted, sizeof(wanted)), 0);
+		assert_int_equal(setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &wanted, sizeof(wanted)),
+			0);
 		assert_int_equal(getsockopt(fd, SOL_PACKET, PACKET_FANOUT, &got, &len), 0);
 		assert_int_equal(got, alone ? 0 : wanted);
 		close(fd);
