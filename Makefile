@@ -156,6 +156,9 @@ SOAK_SEEDS ?= 100000
 soak: $(SIM) $(BUILD)/test/tests/unit/transport_hostile_random_test ## many more random seeds, SOAK_SEEDS=100000 (about an hour on two cores)
 	$(Q)BUILD=$(BUILD) SIM_ONLY=random SIM_SEEDS=$(SOAK_SEEDS) tests/sim/run.sh
 
+soak-memory: all $(HELPERS) ## real edges' memory at 5 % loss, MEMORY_SECONDS=3600 (an hour)
+	$(Q)BUILD=$(BUILD) MEMORY_SECONDS=$(or $(MEMORY_SECONDS),3600) tests/e2e/memory_test.sh
+
 sim-report: $(SIM) ## measure the transport, write doc/transport-report.md (REPORT_QUICK=1: few seeds)
 	$(Q)BUILD=$(BUILD) tests/sim/report.py $(if $(REPORT_QUICK),--quick)
 
@@ -286,7 +289,7 @@ clean: ## remove what was built
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
-.PHONY: mooncake demo-mooncake check-mooncake bench-mooncake mooncake-lint all demo check unit sim-check soak sim-report bench bench-control peers bench-peers mutants e2e dts dts-lint dts-mutants fuzz fuzzers lint check-commits \
+.PHONY: mooncake demo-mooncake check-mooncake bench-mooncake mooncake-lint all demo check unit sim-check soak soak-memory sim-report bench bench-control peers bench-peers mutants e2e dts dts-lint dts-mutants fuzz fuzzers lint check-commits \
 	format asan deps install deb clean help FORCE
 
 # ---- rules ----------------------------------------------------------------------------------------
@@ -301,7 +304,7 @@ $(BUILD)/%.o: PIC := -fPIE
 $(foreach d,$(PIC_DIRS),$(eval $(BUILD)/obj/$d/%.o: PIC := -fPIC -fno-semantic-interposition))
 $(foreach d,$(DPDK_DIRS),$(eval $(BUILD)/obj/$d/%.o: DIR_CFLAGS = $$(DPDK_CFLAGS)))
 
-COMPILE = $(CC) $(STRAIT_CFLAGS) $(PIC) $(INCLUDES) $(EXT_CFLAGS) $(DIR_CFLAGS) -MMD -MP -c -o $@ $<
+COMPILE = $(CC) $(STRAIT_CFLAGS) $(PIC) $(INCLUDES) $(EXT_CFLAGS) $(DIR_CFLAGS) -MD -MP -c -o $@ $<
 
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags | $(GEN_H)
 	@mkdir -p $(@D)
