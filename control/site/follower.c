@@ -16,8 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/resource.h>
 
-enum { ADMIN_TIMEOUT_MS = 10000, POKED = 4 };
+enum {
+	ADMIN_TIMEOUT_MS = 10000,
+	POKED = 4,
+	/* Descriptors: a subscription has four, a replay as many, an admin port up to two. */
+	FILES_MOONCAKE = 6,
+	FILES_ENGINE = 8,
+	FILES_POOL = 4,
+	FILES_SPARE = 64,
+};
 
 #define SECOND  UINT64_C(1000000000)
 #define POLL_NS (10 * SECOND)
@@ -347,14 +356,40 @@ void follower_site_init(struct follower_site *site)
 	TAILQ_INIT(&site->waiting);
 }
 
+/* Without them ZeroMQ connects to some sources and never says that it cannot to others. */
+static bool files_suffice(const struct site_config *cfg, char *err, size_t err_len)
+{
+	rlim_t need = FILES_SPARE;
+	struct rlimit files;
+
+	for (unsigned int i = 0; i < cfg->sources_count; i++) {
+		const struct site_source_config *s = &cfg->sources[i];
+
+		need += s->pool != NULL     ? FILES_POOL
+			: s->engine != NULL ? FILES_ENGINE
+					    : FILES_MOONCAKE;
+	}
+	if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= need)
+		return true;
+	snprintf(err, err_len,
+		"%u sources need %llu open files, %llu are allowed: raise the limit "
+		"(ulimit -n, LimitNOFILE= of systemd)",
+		cfg->sources_count, (unsigned long long)need, (unsigned long long)files.rlim_cur);
+	errno = EMFILE;
+	return false;
+}
+
 struct follower *follower_create(struct follower_site *site, unsigned int number, char *err,
 	size_t err_len)
 {
 	const struct site_source_config *cfg = &site->cfg->sources[number];
-	struct follower *f = calloc(1, sizeof(*f));
+	struct follower *f;
 	bool ok;
 	int rc;
 
+	if (number == 0 && !files_suffice(site->cfg, err, err_len))
+		return NULL;
+	f = calloc(1, sizeof(*f));
 	if (f == NULL)
 		return NULL;
 	*f = (struct follower){ .site = site, .cfg = cfg, .owner = site->owners };

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -211,12 +212,28 @@ static void of_an_engine_that_lost_events_only_what_it_names_is_known(void **sta
 	strait_exist_close(x);
 }
 
+static void too_few_descriptors_for_all_sources_are_an_error_at_the_start(void **state)
+{
+	struct rlimit before, few = { .rlim_cur = 60 };
+	struct fixture *f = *state;
+	char err[300] = "";
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_null(site_node_create(f->base, f->cfg, err, sizeof(err)));
+	assert_int_equal(errno, EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_non_null(strstr(err, "1 sources need 72 open files, 60 are allowed: raise"));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(blocks_of_an_engine_are_objects_of_the_site),
 		TEST(of_an_engine_that_lost_events_only_what_it_names_is_known),
+		TEST(too_few_descriptors_for_all_sources_are_an_error_at_the_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -363,6 +363,16 @@ edges_up() {
 # The figures strait-wan printed last.
 wan_figures() { grep '^{' "$LAB_DIR/log/wan.out" | tail -n 1; }
 
+# lab_tell PORT COMMAND [QUERY]: have a stand-in of a Mooncake master do it (mooncake_stand_in.c).
+lab_tell() {
+	local answer
+	exec 9<>"/dev/tcp/127.0.0.1/$1" || return 1
+	printf 'GET /do/%s?%s HTTP/1.0\r\n\r\n' "$2" "${3:-}" >&9
+	answer=$(head -n 1 <&9)
+	exec 9<&-
+	[[ $answer == *" 200 "* ]] || not_ok "stand-in: $2 $3" "$answer"
+}
+
 # ---- objects and orders ---------------------------------------------------------------------------
 
 ctl() {

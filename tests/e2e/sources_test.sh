@@ -21,16 +21,7 @@ mkdir -p "$LAB_DIR"/site-{a,b}
 	>>"$LAB_DIR/log/pki.out" 2>&1 || die "no certificate for the site master of a"
 
 stand_in() { spawn "$1" "$LAB_TEST/e2e/mooncake_stand_in" "${@:2}"; }
-# tell PORT COMMAND [QUERY]: to a stand-in.
-tell() {
-	local answer
-	exec 9<>"/dev/tcp/127.0.0.1/$1" || return 1
-	printf 'GET /do/%s?%s HTTP/1.0\r\n\r\n' "$2" "${3:-}" >&9
-	answer=$(head -n 1 <&9)
-	exec 9<&-
-	[[ $answer == *" 200 "* ]] || not_ok "stand-in: $2 $3" "$answer"
-}
-m1() { tell "$ADMIN" "$@"; }
+m1() { lab_tell "$ADMIN" "$@"; }
 
 stand_in m1 "$EVENTS" "$ADMIN"
 stand_in tiny $TINY
@@ -123,21 +114,21 @@ becomes "both sites are followed, every source is live" 20 \
 # ---- two levels, many tiny sub-masters
 read -r _ last <<<"${TINY_PORTS[$((TINY - 1))]}"
 read -r _ first <<<"${TINY_PORTS[0]}"
-tell "$last" put k=tiny-last
-tell "$first" put 'k=both'
-tell "$last" put 'k=both'
+lab_tell "$last" put k=tiny-last
+lab_tell "$first" put 'k=both'
+lab_tell "$last" put 'k=both'
 seen "of the last tiny one" b tiny-last
 seen "of two at once" b both
-tell "$first" remove 'k=both'
-tell "$first" put 'k=marker'
+lab_tell "$first" remove 'k=both'
+lab_tell "$first" put 'k=marker'
 seen "a marker after it" b marker
 check "gone from one of two: still there" says b yes both
-tell "$last" remove 'k=both'
+lab_tell "$last" remove 'k=both'
 gone "gone from both" b both
 becomes "each source has its own" 5 \
 	"[x['objects'] for x in l if x['name'] in ('t0', 't$((TINY - 1))')] == [1, 1]"
-tell "$last" lose k=lost
-tell "$last" put k=after
+lab_tell "$last" lose k=lost
+lab_tell "$last" put k=after
 seen "lost at a tiny one" b lost
 
 # ---- three levels: whatever happens to events, the view is right

@@ -65,11 +65,6 @@ replicates() {
 	check "$1: with the same bytes" same "$1"
 }
 counts() { [ "$(counter "$1")" -ge "$2" ]; }
-tell() {
-	exec 9<>"/dev/tcp/127.0.0.1/$ADMIN" && printf 'GET /do/%s HTTP/1.0\r\n\r\n' "$1" >&9 &&
-		head -n 1 <&9 >/dev/null
-	exec 9<&-
-}
 
 lab_up
 wait_views
@@ -93,7 +88,7 @@ check "below the policy's size: stays" is_gone tiny
 
 # ---- sizes of a Mooncake master's objects come when they are to be ordered; 1000 bytes are too few
 before=$(counter filtered)
-tell 'put?k=small'
+lab_tell "$ADMIN" put k=small
 check "of a Mooncake master: seen" until_true 10 says a yes small
 check "of a Mooncake master: its size does not suit the policy" until_true 10 counts filtered \
 	$((before + 1))
