@@ -438,17 +438,17 @@ uint64_t source_adapter_rejected(const struct source_adapter *a)
 
 void source_adapter_trouble(const struct source_adapter *a, char *text, size_t len)
 {
+	const char *port = a->no_list[0] != '\0' ? a->no_list : a->no_status;
+
 	text[0] = '\0';
 	if (stream_was_cut(a->stream))
 		snprintf(text, len,
 			"sends more than can be read, or a message without an end: cut off");
-	else if (a->no_list[0] != '\0')
-		snprintf(text, len, "%s", a->no_list);
-	else if (a->no_status[0] != '\0')
-		snprintf(text, len, "%s", a->no_status);
 	else if (a->rejected > 0 && clock_now_ns() - a->rejected_ns < REJECTED_SHOWN)
-		snprintf(text, len, "%llu messages or events of it cannot be read",
-			(unsigned long long)a->rejected);
+		snprintf(text, len, "%llu messages or events of it cannot be read%s%s",
+			(unsigned long long)a->rejected, port[0] != '\0' ? "; " : "", port);
+	else if (port[0] != '\0')
+		snprintf(text, len, "%s", port);
 	else if (a->s.state == SOURCE_DOWN && stream_losses(a->stream) > 0)
 		snprintf(text, len, "its connection was lost, %u times so far",
 			stream_losses(a->stream));
