@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SITE_TIMEOUT_MS = 5000 };
 
@@ -201,6 +202,11 @@ static int ask_site(struct ctl *ctl, const char *path, const struct keys *keys)
 	if (e == -ENOENT || e == -ECONNREFUSED)
 		rc = ctl_fail(CTL_FAILED, "%s: nobody answers there (is the site master running?)",
 			path);
+	else if (e == -EACCES)
+		rc = ctl_fail(CTL_FAILED,
+			"%s: user %u is not of this socket's tenant: name it, or a group that it is "
+			"in, under the tenant in the site master's configuration",
+			path, (unsigned int)geteuid());
 	else if (e < 0)
 		rc = ctl_fail(CTL_FAILED, "%s: %s", path, strait_strerror(e));
 	for (size_t i = 0; e >= 0 && i < keys->count; i++) {

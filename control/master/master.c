@@ -82,6 +82,7 @@ static void commit(struct master *m)
 	links_update(m);
 	for (o = orderbook_dirty(m->book); o != NULL; o = TAILQ_NEXT(o, dirty_entry)) {
 		edges_tell(m, o);
+		failed_order(m, o);
 		if (!order_is_final(o))
 			continue;
 		replication_order_final(m, o);

@@ -565,6 +565,7 @@ static int on_register(struct client *c, const Strait__SiteRegister *msg)
 	snprintf(s->address, sizeof(s->address), "%s", rpc_peer_address(c->conn));
 	snprintf(s->program, sizeof(s->program), "%s", msg->program != NULL ? msg->program : "");
 	s->refused[0] = '\0';
+	s->takes_failed = msg->has_takes_failed && msg->takes_failed;
 	s->left = s->expired = false;
 	s->gone_ns = s->gone_ms = 0;
 	s->since_ms = clock_unix_ms();

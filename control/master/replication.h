@@ -31,6 +31,7 @@ struct replication_slot {
 	uint64_t since_ms, report_ns, refused_ns;
 	uint64_t gone_ms, gone_ns; /* since when; 0: never was connected, or is */
 	bool left, expired;        /* it said so; what it held is forgotten */
+	bool takes_failed;
 	uint8_t boot_id[16];
 	char address[128], program[64], refused[256], gone[128];
 	Strait__SiteReport *report; /* NULL: none yet */
@@ -57,6 +58,13 @@ void replication_tick(struct master *m);
 void replication_order_changed(struct master *m, const struct order *o);
 /** The order has ended and is durable. */
 void replication_order_final(struct master *m, const struct order *o);
+
+/* ---- failed.c: what could not be fetched is told to those who might say that it is there ---- */
+
+/** What of the order has failed, if somebody waits for it; that is durable. */
+void failed_order(struct master *m, const struct order *o);
+/** Nobody has it who could be asked; the site wanted it. */
+void failed_fetch(struct master *m, int slot, const Strait__OrderObject *o);
 
 int sitemaster_message(struct client *c, uint16_t type, const uint8_t *body, size_t len);
 /** Why, for the log. Also of clients that are no site masters: nothing. */

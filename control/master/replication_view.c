@@ -284,6 +284,7 @@ void view_fetch(struct view *v, struct master *m, const Strait__Request *r)
 	for (size_t i = 0; i < r->n_objects; i++) {
 		const Strait__OrderObject *o = r->objects[i];
 		struct digest128 d;
+		bool coming;
 		int tenant, rc = replication_digest(repl, o, &d);
 
 		if (rc == -ENOKEY) {
@@ -303,8 +304,13 @@ void view_fetch(struct view *v, struct master *m, const Strait__Request *r)
 				o->tenant.len > 0 ? (const char *)o->tenant.data : "default");
 			return;
 		}
-		wanted += federation_asked(repl->f, (uint16_t)slot, d, (uint16_t)tenant, true,
+		coming = federation_asked(repl->f, (uint16_t)slot, d, (uint16_t)tenant, true,
 			clock_now_ns(), clock_unix_ms() / 1000);
+		wanted += coming;
+		if (!coming &&
+			(index_value(planner_index(repl->f->planner), d) & INDEX_PRESENT(slot)) ==
+				0)
+			failed_fetch(m, slot, o);
 	}
 	view_counter(v, "wanted", wanted);
 }

@@ -121,9 +121,10 @@ static int state_hold(struct site_node *n, char *err, size_t err_len)
 	return n->state_fd;
 }
 
-static int recall_open(struct site_node *n)
+static int recall_open(struct site_node *n, char *err, size_t err_len)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX] = "";
+	int rc;
 
 	if (n->cfg->state_dir != NULL &&
 		(size_t)snprintf(path, sizeof(path), "%s/recall", n->cfg->state_dir) >=
@@ -131,7 +132,12 @@ static int recall_open(struct site_node *n)
 		return -ENAMETOOLONG;
 	n->recall = recall_create(n->cfg->state_dir != NULL ? path : NULL,
 		(uint32_t)(n->cfg->evicted_ns / SECOND), BROUGHT_S);
-	return n->recall != NULL ? 0 : -ENOMEM;
+	if (n->recall != NULL)
+		return 0;
+	rc = -errno;
+	snprintf(err, err_len, "%s: what was evicted before cannot be read: %s", path,
+		strerror(-rc));
+	return rc;
 }
 
 static void arrived(void *ctx, uint16_t tenant, struct digest128 d)
@@ -164,7 +170,7 @@ static int indexes_create(struct site_node *n)
 	return 0;
 }
 
-static int tables_create(struct site_node *n)
+static int tables_create(struct site_node *n, char *err, size_t err_len)
 {
 	struct log_config log = { .keep_ns = LOG_KEEP_NS, .max_bytes = LOG_BYTES };
 	struct store_config store = { .keys = n->cfg->keys,
@@ -193,7 +199,7 @@ static int tables_create(struct site_node *n)
 	n->store = store_create(&store);
 	if (n->store == NULL)
 		return -ENOMEM;
-	return recall_open(n);
+	return recall_open(n, err, err_len);
 }
 
 static int servers_start(struct site_node *n, char *err, size_t err_len)
@@ -257,7 +263,7 @@ struct site_node *site_node_create(struct event_base *base, const struct site_co
 	n->state_fd = -1;
 	ret = state_hold(n, err, err_len);
 	if (ret == 0)
-		ret = tables_create(n);
+		ret = tables_create(n, err, err_len);
 	if (ret < 0)
 		goto err;
 	n->tick = event_new(base, -1, EV_PERSIST, tick_cb, n);
@@ -359,13 +365,19 @@ struct recall *site_node_recall(struct site_node *n)
 	return n->recall;
 }
 
-void site_node_failed(struct site_node *n, unsigned int tenant, const struct digest128 *d,
-	size_t count)
+void site_node_failed(struct site_node *n, const void *tenant, size_t tenant_len, const void *key,
+	size_t len)
 {
-	uint64_t now_ns = clock_now_ns();
+	for (unsigned int i = 0; i < n->cfg->tenants_count && n->cfg->negative_ns > 0; i++) {
+		const struct site_tenant_config *t = &n->cfg->tenants[i];
+		const char *name = tenant_len > 0 ? tenant : "default";
 
-	for (size_t i = 0; i < count && n->cfg->negative_ns > 0; i++)
-		existence_negative(&n->existence[tenant], d[i], now_ns + n->cfg->negative_ns);
+		if (strncmp(t->name, name, tenant_len > 0 ? tenant_len : 7) != 0 ||
+			strlen(t->name) != (tenant_len > 0 ? tenant_len : 7))
+			continue;
+		existence_negative(&n->existence[i], digest_of_key(&t->key, key, len),
+			clock_now_ns() + n->cfg->negative_ns);
+	}
 }
 
 size_t site_node_missed(struct site_node *n, unsigned int tenant, struct digest128 *out, size_t max)

@@ -43,9 +43,12 @@ struct recall *site_node_recall(struct site_node *n);
 /** Keys of a tenant that were asked for and not there, since the last time. */
 size_t site_node_missed(struct site_node *n, unsigned int tenant, struct digest128 *out,
 	size_t max);
-/** Fetching them failed: for a while they are said not to be here. tenant < tenants_count. */
-void site_node_failed(struct site_node *n, unsigned int tenant, const struct digest128 *d,
-	size_t count);
+/**
+ * Fetching it failed: for negative_for it is said not to be here, unless it comes. tenant_len 0:
+ * the default tenant; one that the site has not is ignored.
+ */
+void site_node_failed(struct site_node *n, const void *tenant, size_t tenant_len, const void *key,
+	size_t len);
 
 /**
  * Run until SIGTERM or SIGINT. 0 or -errno; what went wrong was logged.

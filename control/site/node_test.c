@@ -222,6 +222,37 @@ static void site_answers_for_its_caches_and_says_when_it_cannot(void **state)
 	strait_exist_close(x);
 }
 
+static void what_could_not_be_fetched_is_said_not_to_be_there_until_it_comes(void **state)
+{
+	struct fixture *f = *state;
+	struct strait_exist *x = strait_exist_open(f->socket, 5000);
+
+	assert_non_null(x);
+	publish(f, 2, true);
+	assert_true(answers(f, x, "nyynnnnn"));
+	assert_true(strait_exist_is_mapped(x));
+	f->cfg->negative_ns = UINT64_C(3600000000000);
+	site_node_failed(f->node, NULL, 0, "key-1", 5);
+	site_node_failed(f->node, "default", 7, "key-2", 5);
+	assert_true(answers(f, x, "nnnnnnnn"));
+	/* of a tenant that is not here, or of a longer or shorter name, it is nothing to us */
+	publish(f, 1, true);
+	assert_true(answers(f, x, "nynnnnnn"));
+	site_node_failed(f->node, "defaul", 6, "key-1", 5);
+	site_node_failed(f->node, "default2", 8, "key-1", 5);
+	publish(f, 2, false);
+	publish(f, 2, true);
+	assert_true(answers(f, x, "nyynnnnn"));
+	f->cfg->negative_ns = 0;
+	site_node_failed(f->node, NULL, 0, "key-1", 5);
+	assert_true(answers(f, x, "nyynnnnn"));
+	f->cfg->negative_ns = 200000000;
+	site_node_failed(f->node, NULL, 0, "key-1", 5);
+	assert_true(answers(f, x, "nnynnnnn"));
+	assert_true(answers(f, x, "nyynnnnn"));
+	strait_exist_close(x);
+}
+
 static void on_expanded(const struct expanded *list, size_t n, void *ctx)
 {
 	struct fixture *f = ctx;
@@ -354,6 +385,23 @@ static void configuration_mistakes_name_file_and_line(void **state)
 		  "x1234567890123456789012345678901234567890123456789012345678901234 }\n",
 			":7: tenants[1].name: a tenant has 1 to 64 bytes" },
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default, socket: /s, users: [root, no-such-user] }\n",
+			":6: tenants[0].users: this machine knows no user of that name or number: "
+			"no-such-user" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default, socket: /s, users: [4294967295] }\n",
+			":6: tenants[0].users: this machine knows no user" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default, socket: /s, users: [root], groups: [no-group] }\n",
+			":6: tenants[0].groups: this machine knows no group of that name or number: "
+			"no-group" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default, groups: [root] }\n",
+			":6: tenants[0].groups: is of those who ask over a socket: give socket" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "tenants:\n  - { name: default }\nnegative_for: 2h\n",
+			":7: negative_for: must be" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
 		  "tenants:\n  - { name: default }\nevicted_for: 0\n",
 			":7: evicted_for: must be 1.00 s to 90" },
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
@@ -415,6 +463,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(site_answers_for_its_caches_and_says_when_it_cannot),
+		TEST(what_could_not_be_fetched_is_said_not_to_be_there_until_it_comes),
 		TEST(keys_are_named_with_sizes_unless_they_went_in_silence),
 		TEST(state_directory_is_of_one_process_alone),
 		TEST(configuration_mistakes_name_file_and_line),

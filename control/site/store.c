@@ -156,9 +156,7 @@ static int publish(struct store *s, const struct object *x, uint8_t op, uint8_t 
 	}
 	if (op == LOG_STORED)
 		sums_add(s->sums, x->digest);
-	if (op == LOG_STORED && s->cfg.arrived != NULL)
-		s->cfg.arrived(s->cfg.arrived_ctx, x->tenant, x->digest);
-	if (op != LOG_STORED)
+	else
 		sums_del(s->sums, x->digest);
 	return 0;
 }
@@ -298,7 +296,10 @@ int store_stored(struct store *s, uint32_t source, const struct store_key *k, ui
 	if (ret < 0)
 		return ret == -ENOENT ? 0 : ret;
 	touch(s, source, d);
-	return add(s, source, k, d, flags, now_ns);
+	ret = add(s, source, k, d, flags, now_ns);
+	if (ret >= 0 && s->cfg.arrived != NULL)
+		s->cfg.arrived(s->cfg.arrived_ctx, k->tenant, d);
+	return ret;
 }
 
 int store_removed(struct store *s, uint32_t source, const struct store_key *k, uint8_t flags,

@@ -41,7 +41,7 @@ struct store_config {
 	void (*describe)(void *ctx, uint16_t tenant, const void *key, size_t len,
 		struct log_record *r);
 	void *ctx; /* of these two */
-	/* It is there since now; NULL: nobody wants to know. */
+	/* An event says that it is there, new to us or not; NULL: nobody wants to know. */
 	void (*arrived)(void *ctx, uint16_t tenant, struct digest128 d);
 	void *arrived_ctx;
 };

@@ -107,6 +107,7 @@ static void send_register(struct uplink *u)
 	msg.n_tenants = cfg->tenants_count;
 	msg.tenants = list;
 	msg.program = (char *)PROGRAM;
+	msg.has_takes_failed = msg.takes_failed = true;
 	(void)rpc_send(u->conn, STRAIT__MSG_TYPE__MSG_SITE_REGISTER, &msg.base);
 out:
 	free(tenants);
@@ -329,6 +330,22 @@ static int on_digests(struct uplink *u, uint16_t type, const uint8_t *body, size
 	return rc;
 }
 
+/* What could not be fetched, here or from here. Of a tenant that is not ours it is nothing to us. */
+static int on_failed(struct uplink *u, const uint8_t *body, size_t len)
+{
+	Strait__SiteFailed *msg = strait__site_failed__unpack(NULL, len, body);
+
+	if (msg == NULL)
+		return -EBADMSG;
+	for (size_t i = 0; i < msg->n_objects; i++) {
+		const Strait__OrderObject *o = msg->objects[i];
+
+		site_node_failed(u->node, o->tenant.data, o->tenant.len, o->key.data, o->key.len);
+	}
+	strait__site_failed__free_unpacked(msg, NULL);
+	return 0;
+}
+
 static int on_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, size_t len, void *ctx)
 {
 	Strait__SiteAccept *accept;
@@ -354,6 +371,8 @@ static int on_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, si
 	case STRAIT__MSG_TYPE__MSG_SITE_EXPAND:
 	case STRAIT__MSG_TYPE__MSG_SITE_OFFER:
 		return on_digests(u, type, body, len);
+	case STRAIT__MSG_TYPE__MSG_SITE_FAILED:
+		return on_failed(u, body, len);
 	default:
 		return -EBADMSG;
 	}
