@@ -19,9 +19,19 @@ struct sink {
 	int exit;
 };
 
+static const char *duration_text(uint64_t ms, char buf[static UNITS_TEXT_MAX])
+{
+	return ms > 0 ? units_format_duration(ms * 1000000, buf) : "< 1 ms";
+}
+
 static const char *age_text(bool known, uint64_t ms, char buf[static UNITS_TEXT_MAX])
 {
-	return known ? units_format_duration(ms * 1000000, buf) : "never";
+	return known ? duration_text(ms, buf) : "never";
+}
+
+static json_t *known_json(bool known, uint64_t value)
+{
+	return known ? json_integer((json_int_t)value) : json_null();
 }
 
 static uint64_t lag(const Strait__SiteView *s)
@@ -53,8 +63,11 @@ static void print_views(const Strait__Reply *r)
 				: s->has_gone_since_ms   ? "gone"
 							 : "never seen");
 		table_cell(t, "%s", s->state);
-		table_cell(t, "%s", age_text(s->has_staleness_ms, s->staleness_ms, age));
-		if (s->connected)
+		table_cell(t, "%s",
+			strcmp(s->state, "expired") == 0
+				? "-"
+				: age_text(s->has_staleness_ms, s->staleness_ms, age));
+		if (s->connected && s->report != NULL && s->report->has_seq)
 			table_cell(t, "%" PRIu64, lag(s));
 		else
 			table_cell(t, "-");
@@ -94,17 +107,16 @@ static void print_backlogs(const Strait__Reply *r)
 		table_cell(t, "%" PRIu64, b->objects);
 		table_cell(t, "%s", units_format_bytes(b->bytes, bytes));
 		table_cell(t, "%s",
-			b->oldest_ms > 0 ? units_format_duration(b->oldest_ms * 1000000, oldest)
-					 : "-");
+			b->has_oldest_ms && b->objects + b->waiting > 0
+				? duration_text(b->oldest_ms, oldest)
+				: "-");
 		table_cell(t, "%" PRIu64, b->flying);
 		table_cell(t, "%" PRIu64, b->waiting);
 		table_cell(t, "%" PRIu64, b->quarantined);
 		table_cell(t, "%s",
-			b->has_eta_ms ? units_format_duration(b->eta_ms * 1000000, eta) : "-");
+			b->has_eta_ms && b->eta_ms > 0 ? duration_text(b->eta_ms, eta) : "-");
 		table_cell(t, "%s",
-			b->has_eviction_age_ms
-				? units_format_duration(b->eviction_age_ms * 1000000, age)
-				: "-");
+			b->has_eviction_age_ms ? duration_text(b->eviction_age_ms, age) : "-");
 		table_cell(t, "%s", b->text != NULL ? b->text : "");
 	}
 	table_print(t);
@@ -137,9 +149,7 @@ static json_t *source_json(const Strait__SiteView *v, const Strait__SourceInfo *
 	json_object_set_new(o, "name", json_string(s->name));
 	json_object_set_new(o, "kind", json_string(s->kind));
 	json_object_set_new(o, "state", json_string(v->connected ? s->state : "not known"));
-	if (s->has_age_ms)
-		json_object_set_new(o, "age_ms",
-			json_integer((json_int_t)(s->age_ms + v->report_age_ms)));
+	json_object_set_new(o, "age_ms", known_json(s->has_age_ms, s->age_ms + v->report_age_ms));
 	json_object_set_new(o, "objects", json_integer((json_int_t)s->objects));
 	json_object_set_new(o, "events", json_integer((json_int_t)s->events));
 	json_object_set_new(o, "gaps", json_integer((json_int_t)s->gaps));
@@ -168,12 +178,11 @@ static json_t *view_json(const Strait__SiteView *s)
 	json_object_set_new(o, "state", json_string(s->state));
 	if (s->connected && s->address != NULL)
 		json_object_set_new(o, "address", json_string(s->address));
-	if (s->has_staleness_ms)
-		json_object_set_new(o, "staleness_ms", json_integer((json_int_t)s->staleness_ms));
+	json_object_set_new(o, "staleness_ms", known_json(s->has_staleness_ms, s->staleness_ms));
 	if (s->report != NULL && s->report->has_partial)
 		json_object_set_new(o, "partial", json_boolean(s->report->partial));
-	if (s->connected)
-		json_object_set_new(o, "lag_events", json_integer((json_int_t)lag(s)));
+	json_object_set_new(o, "lag_events",
+		known_json(s->connected && s->report != NULL && s->report->has_seq, lag(s)));
 	json_object_set_new(o, "seq", json_integer((json_int_t)s->seq));
 	json_object_set_new(o, "objects", json_integer((json_int_t)s->objects));
 	json_object_set_new(o, "snapshots", json_integer((json_int_t)s->snapshots));
@@ -210,15 +219,14 @@ static json_t *backlog_json(const Strait__BacklogView *b)
 	json_object_set_new(o, "objects", json_integer((json_int_t)b->objects));
 	json_object_set_new(o, "bytes", json_integer((json_int_t)b->bytes));
 	json_object_set_new(o, "waiting_in_sets", json_integer((json_int_t)b->waiting));
-	json_object_set_new(o, "oldest_ms", json_integer((json_int_t)b->oldest_ms));
+	json_object_set_new(o, "oldest_ms",
+		known_json(b->has_oldest_ms && b->objects + b->waiting > 0, b->oldest_ms));
 	json_object_set_new(o, "flying", json_integer((json_int_t)b->flying));
 	json_object_set_new(o, "flying_bytes", json_integer((json_int_t)b->flying_bytes));
 	json_object_set_new(o, "quarantined", json_integer((json_int_t)b->quarantined));
-	if (b->has_eta_ms)
-		json_object_set_new(o, "eta_ms", json_integer((json_int_t)b->eta_ms));
-	if (b->has_eviction_age_ms)
-		json_object_set_new(o, "eviction_age_ms",
-			json_integer((json_int_t)b->eviction_age_ms));
+	json_object_set_new(o, "eta_ms", known_json(b->has_eta_ms && b->eta_ms > 0, b->eta_ms));
+	json_object_set_new(o, "eviction_age_ms",
+		known_json(b->has_eviction_age_ms, b->eviction_age_ms));
 	if (b->text != NULL)
 		json_object_set_new(o, "text", json_string(b->text));
 	return o;

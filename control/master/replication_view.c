@@ -51,7 +51,7 @@ static void view_slot(struct view *v, struct master *m, const struct replication
 	out->seq = replica->next > 0 ? replica->next - 1 : 0;
 	out->has_objects = out->has_snapshots = out->has_failed = true;
 	out->objects = replica->sums->total.count;
-	out->has_staleness_ms = replica->ever_live;
+	out->has_staleness_ms = replica->ever_live && fs->reader.current_ns > 0;
 	out->staleness_ms = (now_ns - fs->reader.current_ns) / 1000000;
 	out->snapshots = replica->snapshots;
 	out->failed = replica->failed;
@@ -131,10 +131,11 @@ static void view_backlog(struct view *v, struct master *m, uint16_t slot, uint64
 	wanted_stats_get(planner_wanted(f->planner, slot), &st);
 	strait__backlog_view__init(out);
 	out->to_site = view_dup(v, s->site);
-	out->has_objects = out->has_bytes = out->has_waiting = out->has_oldest_ms = true;
+	out->has_objects = out->has_bytes = out->has_waiting = true;
 	out->objects = st.objects;
 	out->bytes = st.bytes;
 	out->waiting = st.waiting;
+	out->has_oldest_ms = st.oldest_ns > 0;
 	out->oldest_ms = st.oldest_ns > 0 ? (now_ns - st.oldest_ns) / 1000000 : 0;
 	out->has_flying = out->has_flying_bytes = out->has_quarantined = true;
 	out->flying = w->flying;
@@ -142,11 +143,9 @@ static void view_backlog(struct view *v, struct master *m, uint16_t slot, uint64
 	out->quarantined = w->quarantined;
 	out->has_eviction_age_ms = f->site[slot].eviction_age_ns > 0;
 	out->eviction_age_ms = f->site[slot].eviction_age_ns / 1000000;
-	out->has_eta_ms = w->rate_bps > 0;
-	if (w->rate_bps > 0)
-		out->eta_ms = (uint64_t)((double)(st.bytes + w->flying_bytes) * 8000 /
-			(double)w->rate_bps);
 	explain(m, s, &f->site[slot], text, sizeof(text));
+	/* What stands still has no end in sight. */
+	out->has_eta_ms = text[0] == '\0' && federation_eta_ms(f, slot, &out->eta_ms);
 	out->text = text[0] != '\0' ? view_dup(v, text) : NULL;
 }
 

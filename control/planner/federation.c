@@ -292,6 +292,20 @@ bool federation_asked(struct federation *f, uint16_t slot, struct digest128 d, u
 	return true;
 }
 
+bool federation_eta_ms(const struct federation *f, uint16_t slot, uint64_t *ms)
+{
+	const struct federation_flow *w = &f->site[slot].flow;
+	struct wanted_stats st;
+	uint64_t bytes;
+
+	wanted_stats_get(planner_wanted(f->planner, slot), &st);
+	bytes = st.bytes + w->flying_bytes;
+	if (bytes == 0 || w->rate_bps == 0)
+		return false;
+	*ms = (uint64_t)((double)bytes * 8000 / (double)w->rate_bps) + 1;
+	return true;
+}
+
 /* Whether what comes to a site in bulk would only push out what is of use. */
 static bool evicts_early(const struct federation *f, uint16_t to)
 {

@@ -183,6 +183,12 @@ bool federation_asked(struct federation *f, uint16_t slot, struct digest128 d, u
 /** Plan what the site held before. -ENOTCONN, -EALREADY. */
 int federation_backfill(struct federation *f, uint16_t slot);
 
+/**
+ * How long what a site is still to get will take at the rate of late. false: nobody knows, as there
+ * is nothing, or no size of it was told, or nothing came yet.
+ */
+bool federation_eta_ms(const struct federation *f, uint16_t slot, uint64_t *ms);
+
 /** Ten times a second or so: dispatch, give up, retry. */
 void federation_tick(struct federation *f, uint64_t now_ns, uint64_t now_s);
 

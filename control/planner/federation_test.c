@@ -57,6 +57,28 @@ static void size_that_is_told_with_the_key_counts_for_the_policy(void **state)
 	assert_int_equal(w->f->site[B].flow.flying_bytes, 0);
 }
 
+static void what_has_nothing_to_come_or_stands_still_has_no_eta(void **state)
+{
+	struct world *w = *state;
+	struct federation_flow *flow = &w->f->site[B].flow;
+	uint64_t ms = 0;
+
+	flow->rate_bps = 8000000;
+	assert_false(federation_eta_ms(w->f, B, &ms)); /* idle, whatever the rate was */
+	happens(w, A, 1, LOG_STORED);                  /* 1,000 bytes, waiting */
+	assert_true(federation_eta_ms(w->f, B, &ms));
+	assert_int_equal(ms, 2);
+	tick(w, 1);
+	offered(w, FEDERATION_BRING);
+	expanded(w, true); /* flying */
+	assert_true(federation_eta_ms(w->f, B, &ms));
+	flow->rate_bps = 0;
+	assert_false(federation_eta_ms(w->f, B, &ms));
+	flow->rate_bps = 8000000;
+	ended(w, FEDERATION_DONE);
+	assert_false(federation_eta_ms(w->f, B, &ms));
+}
+
 static void what_we_brought_is_not_shipped_on(void **state)
 {
 	struct planner_policy back = { .allow = true, .class = WANTED_NORMAL };
@@ -464,6 +486,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_appears_is_asked_of_both_ends_and_ordered),
 		TEST(size_that_is_told_with_the_key_counts_for_the_policy),
+		TEST(what_has_nothing_to_come_or_stands_still_has_no_eta),
 		TEST(what_we_brought_is_not_shipped_on),
 		TEST(what_is_gone_there_or_declined_is_not_ordered),
 		TEST(a_full_site_is_left_alone_for_a_while),

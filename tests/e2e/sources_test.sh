@@ -211,11 +211,22 @@ becomes "recorded: the seq goes back, the view is what the master says" 20 \
 	"$live and $M1['objects'] == $(truth) and $A['objects'] == $(truth)"
 
 # ---- backlog and policies without an edge
+check_py "nothing is to come to a, so there is no age and no end of it" \
+	'[(b["objects"], b["oldest_ms"], b["eta_ms"]) for b in r["backlogs"] if b["to"] == "a"] ==
+	[(0, None, None)]' r="$(repl)"
+out=$(ctl replication status)
+check "the table says so" grep -Eq '^a +0 +0 B +- +0 +0 +0 +- ' <<<"$out"
+check_py "and nowhere that something takes no time" "not $(grep -c ' 0 ns' <<<"$out")"
 m1 put 'k=waits&n=10'
 becomes "backlog: what is wanted waits for an edge, and says so" 10 \
 	"next((x['objects'], x['flying'], x['text']) for x in r['backlogs'] if x['to'] == 'b')[1:] ==
 	(0, 'no edge of it is connected') and
 	next(x['objects'] for x in r['backlogs'] if x['to'] == 'b') >= 10"
+wanted_age() { py "next(x['oldest_ms'] for x in r['backlogs'] if x['to'] == 'b')" r="$(repl)"; }
+age=$(wanted_age)
+becomes "backlog: it grows older, and has no end in sight" 10 \
+	"[(x['oldest_ms'] > $age + 500, x['eta_ms']) for x in r['backlogs'] if x['to'] == 'b'] ==
+	[(True, None)]"
 check_py "policies: as configured" \
 	'[(p["from"], p["to"], p["allow"], p["cap_bps"]) for p in r] ==
 	[("a", "b", True, 1000000000), ("b", "a", False, 0)]' r="$(ctl policy list -o json)"
@@ -224,14 +235,22 @@ check_py "policies: as configured" \
 murder site-a
 becomes "killed site master: gone, its view is stale, its sources are not known" 20 \
 	"not $A['connected'] and $A['state'] == 'stale' and $M1['state'] == 'not known'"
+stale=$(py "$A['staleness_ms']" r="$(repl)")
+age=$(py "$M1['age_ms']" l="$(sources)")
+becomes "killed site master: its view and its sources grow old, how far it is behind is not known" 10 \
+	"$A['staleness_ms'] > $stale + 500 and $M1['age_ms'] > $age + 500 and
+	$A['lag_events'] is None"
 check "killed site master: locate does not know" located a new "(False, True)"
 check_py "killed site master: it did not take its leave" \
 	"not $A['left'] and $A['gone_since_ms'] > 0 and $A['gone_reason'] != ''" r="$(repl)"
 becomes "gone for long: what it held is forgotten" 15 \
 	"$A['state'] == 'expired' and $A['objects'] == 0 and $A['sources'] == []"
 check "gone for long: locate does not know" located a new "(False, True)"
+check_py "gone for long: nor is its age known" "$A['staleness_ms'] is None" r="$(repl)"
 site_start
 becomes "and back" 20 "$live and $A['objects'] == $(truth)"
+becomes "back: young again, and not behind" 10 \
+	"$A['staleness_ms'] < 2000 and $A['lag_events'] == 0 and $M1['age_ms'] < 5000"
 stop site-a
 check "the site master ends cleanly" test "$RC" = 0
 becomes "stopped site master: it left" 5 "$A['left'] and $A['gone_reason'] == 'it was stopped'"
