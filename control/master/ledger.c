@@ -175,6 +175,45 @@ static int pragma_number(struct ledger *l, const char *sql, int64_t *out)
 	return rc;
 }
 
+static void say_damaged(const char *path, const char *what, char *err, size_t err_len)
+{
+	snprintf(err, err_len,
+		"%s: the file is damaged (%.120s): keep a copy, put back an older one or begin with "
+		"none, and with --min-term above the highest term that edges know",
+		path, what);
+}
+
+/* Why it cannot be opened, by SQLite's last error. */
+static void say(struct ledger *l, const char *path, char *err, size_t err_len)
+{
+	int code = sqlite3_errcode(l->db) & 0xff;
+
+	if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+		say_damaged(path, ledger_error(l), err, err_len);
+	else
+		snprintf(err, err_len, "%s: %s", path, ledger_error(l));
+}
+
+/*
+ * SQLite notices a damaged page when it comes across it, which may be after orders were told to
+ * edges that a whole ledger would have known as done.
+ */
+static int check_pages(struct ledger *l, const char *path, char *err, size_t err_len)
+{
+	sqlite3_stmt *s;
+	int rc = -EIO;
+
+	if (sqlite3_prepare_v2(l->db, "PRAGMA quick_check(1)", -1, &s, NULL) != SQLITE_OK ||
+		sqlite3_step(s) != SQLITE_ROW)
+		say(l, path, err, err_len);
+	else if (strcmp(ledger_text(s, 0), "ok") != 0)
+		say_damaged(path, ledger_text(s, 0), err, err_len);
+	else
+		rc = 0;
+	sqlite3_finalize(s);
+	return rc;
+}
+
 static int open_schema(struct ledger *l, const char *path, char *err, size_t err_len)
 {
 	int64_t version;
@@ -182,8 +221,12 @@ static int open_schema(struct ledger *l, const char *path, char *err, size_t err
 
 	rc = exec(l,
 		"PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA trusted_schema=OFF;");
-	if (rc == 0)
+	if (rc == 0) {
+		rc = check_pages(l, path, err, err_len);
+		if (rc != 0)
+			return rc;
 		rc = pragma_number(l, "PRAGMA user_version", &version);
+	}
 	if (rc == 0 && version > SCHEMA_VERSION) {
 		snprintf(err, err_len,
 			"%s: written by a newer strait-master (schema %lld, this one knows %d)",
@@ -210,7 +253,7 @@ static int open_schema(struct ledger *l, const char *path, char *err, size_t err
 			    &l->stmts[i], NULL) != SQLITE_OK)
 			rc = failed(l);
 	if (rc != 0)
-		snprintf(err, err_len, "%s: %s", path, ledger_error(l));
+		say(l, path, err, err_len);
 	else
 		ledger_commits_open(l);
 	return rc;

@@ -283,6 +283,113 @@ static void ledger_of_an_older_version_is_taken_over(void **state)
 	ledger_close(l);
 }
 
+static uint32_t rnd(uint32_t *seed, uint32_t n)
+{
+	*seed = *seed * 1664525u + 1013904223u;
+	return (uint32_t)((uint64_t)(*seed >> 4) * n >> 28);
+}
+
+static char *file_bytes(size_t *len)
+{
+	FILE *f = fopen(path, "r");
+	char *bytes = malloc(1 << 20);
+
+	assert_non_null(f);
+	*len = fread(bytes, 1, 1 << 20, f);
+	fclose(f);
+	return bytes;
+}
+
+static void file_replace(const char *bytes, size_t len)
+{
+	char wal[128];
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, len, f), len);
+	fclose(f);
+	snprintf(wal, sizeof(wal), "%s-wal", path);
+	(void)unlink(wal);
+}
+
+/*
+ * Some bytes of the file are others, by seed: it is refused with words, or every order is there. What
+ * is within the bytes of a key only a checksum could tell.
+ */
+static void damaged_file_is_refused_or_has_every_order(void **state)
+{
+	enum { ORDERS = 60, SEEDS = 300 };
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	unsigned int refused = 0;
+	size_t len, before;
+	char *good, *bad;
+
+	(void)state;
+	for (int i = 0; i < ORDERS; i++)
+		assert_non_null(submit(b, NULL));
+	store(l, b);
+	orderbook_destroy(b);
+	ledger_close(l);
+	good = file_bytes(&len);
+	assert_true(len > 8 * 4096);
+	bad = malloc(len);
+	for (uint32_t seed = 1; seed <= SEEDS; seed++) {
+		uint32_t r = seed * 2654435761u, n = 1 + rnd(&r, 200);
+		size_t at = rnd(&r, (uint32_t)(len - n));
+
+		memcpy(bad, good, len);
+		for (uint32_t i = 0; i < n; i++)
+			bad[at + i] = (char)rnd(&r, 256);
+		before = rnd(&r, 10) == 0 ? rnd(&r, (uint32_t)len) + 1 : len; /* cut short */
+		file_replace(bad, before);
+		strcpy(err, "");
+		l = ledger_open(path, err, sizeof(err));
+		if (l == NULL) {
+			assert_non_null(strstr(err, path));
+			refused++;
+			continue;
+		}
+		b = orderbook_create(1, 1);
+		if (ledger_restore(l, b, 5000, err, sizeof(err)) != 0) {
+			assert_true(err[0] != '\0');
+			refused++;
+		} else if (orderbook_count(b) != ORDERS) {
+			fail_msg("seed %u: %zu orders of %d, and nothing said", seed,
+				orderbook_count(b), ORDERS);
+		}
+		orderbook_destroy(b);
+		ledger_close(l);
+	}
+	assert_true(refused > SEEDS / 4);
+	file_replace(good, len);
+	l = open_ledger();
+	ledger_close(l);
+	free(good);
+	free(bad);
+}
+
+static void damage_is_told_with_what_to_do(void **state)
+{
+	char *bytes;
+	size_t len;
+
+	(void)state;
+	ledger_close(open_ledger());
+	bytes = file_bytes(&len);
+	memset(bytes + 4096, 0xa5, 4096);
+	file_replace(bytes, len);
+	assert_null(ledger_open(path, err, sizeof(err)));
+	assert_non_null(strstr(err, "the file is damaged"));
+	assert_non_null(strstr(err, "--min-term"));
+	file_replace("no database, but long enough to be read as the beginning of one ..........."
+		     "................................................................",
+		120);
+	assert_null(ledger_open(path, err, sizeof(err)));
+	assert_non_null(strstr(err, "the file is damaged (file is not a database)"));
+	free(bytes);
+}
+
 static void count_orders(const struct ledger_order *o, void *ctx)
 {
 	assert_true(o->id > 0);
@@ -574,6 +681,8 @@ int main(void)
 		TEST(finished_orders_can_be_looked_up_until_they_are_pruned),
 		TEST(uncommitted_changes_never_happened),
 		TEST(killed_writer_leaves_whole_orders),
+		TEST(damaged_file_is_refused_or_has_every_order),
+		TEST(damage_is_told_with_what_to_do),
 		TEST(each_commit_is_told_once_in_order_over_a_restart),
 		TEST(a_commit_that_was_rolled_back_keeps_no_number),
 		TEST(who_reads_commits_that_were_forgotten_is_told),

@@ -1,42 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/site/recall.h"
 
+#include "control/base/clock.h"
 #include "control/base/file.h"
 #include "control/base/log.h"
 #include "control/planner/memory.h"
 
+#include <openssl/evp.h>
+
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC "STRRCL01"
+#define MAGIC     "STRRCL02"
+#define MAGIC_OLD "STRRCL01" /* the same without a digest */
+enum { MAGIC_BYTES = 8, DIGEST_BYTES = 32 };
 
 struct recall {
 	char *path;
 	struct memory *evicted, *brought;
 	bool dirty;
-	char trouble[160];
-	uint64_t saved_ns;
+	char trouble[160], lost[160];
+	uint64_t saved_ns, lost_ns, evicted_ns;
 };
+
+static int digest(const void *data, size_t len, uint8_t out[static DIGEST_BYTES])
+{
+	return EVP_Digest(data, len, out, NULL, EVP_sha256(), NULL) == 1 ? 0 : -EIO;
+}
+
+/* What of a file are the two memories; NULL: it is damaged, or none of ours. */
+static const char *verify(const char *data, size_t len, size_t both)
+{
+	uint8_t sum[DIGEST_BYTES];
+
+	if (len == MAGIC_BYTES + both && memcmp(data, MAGIC_OLD, MAGIC_BYTES) == 0)
+		return data + MAGIC_BYTES;
+	if (len != MAGIC_BYTES + both + DIGEST_BYTES || memcmp(data, MAGIC, MAGIC_BYTES) != 0 ||
+		digest(data, len - DIGEST_BYTES, sum) < 0 ||
+		memcmp(data + len - DIGEST_BYTES, sum, DIGEST_BYTES) != 0)
+		return NULL;
+	return data + MAGIC_BYTES;
+}
 
 static int load(struct recall *r)
 {
+	const char *images;
 	size_t len, each;
 	char *data;
 	int rc;
 
 	(void)memory_image(r->evicted, &each);
-	rc = file_read(r->path, 8 + 2 * each, &data, &len);
+	rc = file_read(r->path, MAGIC_BYTES + 2 * each + DIGEST_BYTES, &data, &len);
 	if (rc < 0)
 		return rc;
-	rc = -EILSEQ;
-	if (len == 8 + 2 * each && memcmp(data, MAGIC, 8) == 0)
-		rc = memory_restore(r->evicted, data + 8, each);
+	images = verify(data, len, 2 * each);
+	rc = images != NULL ? memory_restore(r->evicted, images, each) : -EILSEQ;
 	if (rc == 0)
-		rc = memory_restore(r->brought, data + 8 + each, each);
+		rc = memory_restore(r->brought, images + each, each);
 	free(data);
 	return rc;
+}
+
+/* It would be replaced: whoever can read more of it than we can is to have it. */
+static int put_aside(struct recall *r)
+{
+	char aside[PATH_MAX];
+
+	if ((size_t)snprintf(aside, sizeof(aside), "%s.damaged", r->path) >= sizeof(aside))
+		return -ENAMETOOLONG;
+	if (rename(r->path, aside) < 0)
+		return -errno;
+	strcpy(r->lost,
+		"what was evicted or brought before is not known: the file was damaged, "
+		"and has .damaged at its end now");
+	log_error("site", "%s path=%s", r->lost, r->path);
+	r->lost_ns = clock_now_ns();
+	return 0;
 }
 
 struct recall *recall_create(const char *path, uint32_t evicted_s, uint32_t brought_s)
@@ -47,6 +89,7 @@ struct recall *recall_create(const char *path, uint32_t evicted_s, uint32_t brou
 	if (r == NULL)
 		return NULL;
 	r->path = path != NULL ? strdup(path) : NULL;
+	r->evicted_ns = evicted_s * UINT64_C(1000000000);
 	r->evicted = memory_create(RECALL_ENTRIES, evicted_s);
 	r->brought = memory_create(RECALL_ENTRIES, brought_s);
 	if ((path != NULL && r->path == NULL) || r->evicted == NULL || r->brought == NULL) {
@@ -58,25 +101,33 @@ struct recall *recall_create(const char *path, uint32_t evicted_s, uint32_t brou
 		file_remove_leftovers(path);
 		rc = load(r);
 	}
-	if (rc < 0 && rc != -ENOENT)
-		log_warn("site", "what was evicted before is not known path=%s error=%s", path,
-			rc == -EILSEQ || rc == -EFBIG ? "damaged, or no such file" : strerror(-rc));
-	return r;
+	if (rc == -EILSEQ || rc == -EFBIG)
+		rc = put_aside(r);
+	if (rc == 0 || rc == -ENOENT)
+		return r;
+	log_error("site", "what was evicted before cannot be read path=%s error=%s", path,
+		strerror(-rc));
+	recall_destroy(r);
+	errno = -rc;
+	return NULL;
 }
 
 static void save(struct recall *r)
 {
 	size_t each;
 	const void *evicted = memory_image(r->evicted, &each);
-	char *all = malloc(8 + 2 * each);
+	size_t len = MAGIC_BYTES + 2 * each;
+	char *all = malloc(len + DIGEST_BYTES);
 	int rc = -ENOMEM;
 
 	if (all != NULL) {
-		memcpy(all, MAGIC, 8);
-		memcpy(all + 8, evicted, each);
-		memcpy(all + 8 + each, memory_image(r->brought, &each), each);
-		rc = file_write_atomic(r->path, all, 8 + 2 * each, 0600);
+		memcpy(all, MAGIC, MAGIC_BYTES);
+		memcpy(all + MAGIC_BYTES, evicted, each);
+		memcpy(all + MAGIC_BYTES + each, memory_image(r->brought, &each), each);
+		rc = digest(all, len, (uint8_t *)all + len);
 	}
+	if (rc == 0)
+		rc = file_write_atomic(r->path, all, len + DIGEST_BYTES, 0600);
 	free(all);
 	r->trouble[0] = '\0';
 	if (rc < 0)
@@ -127,6 +178,10 @@ bool recall_was_brought(const struct recall *r, struct digest128 d, uint64_t now
 
 const char *recall_trouble(const struct recall *r)
 {
+	/* what was evicted before the start would not be remembered for longer than that */
+	if (r->trouble[0] == '\0' && r->lost[0] != '\0' &&
+		clock_now_ns() - r->lost_ns < r->evicted_ns)
+		return r->lost;
 	return r->trouble;
 }
 

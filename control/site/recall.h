@@ -11,7 +11,8 @@
  * which ones were brought here (they are not shipped on as if they were the site's own) and which
  * ones went from here lately (they are not brought again unless somebody asks). Two memories
  * (control/planner/memory.h) of RECALL_ENTRIES each in one file of a megabyte, replaced whole, at
- * most every RECALL_SAVE_NS; a crash forgets what is younger than that.
+ * most every RECALL_SAVE_NS; a crash forgets what is younger than that. The file ends with its own
+ * SHA-256; files of before, without one, are read.
  *
  * One thread; recall_save() blocks on the disk.
  */
@@ -22,8 +23,9 @@ enum { RECALL_ENTRIES = 1 << 16 };
 struct recall;
 
 /**
- * path NULL: nothing is kept over a restart. A file of another size or that is no such file is
- * logged and begun anew. NULL + errno.
+ * path NULL: nothing is kept over a restart. A file that is damaged, or no such file, is put aside
+ * as path.damaged, which recall_trouble() tells for evicted_s, and begun anew. One that cannot be
+ * read is an error and logged: it would be replaced. NULL + errno.
  */
 struct recall *recall_create(const char *path, uint32_t evicted_s, uint32_t brought_s);
 /** Saves what is new. NULL is ignored. */
@@ -35,7 +37,7 @@ bool recall_was_evicted(const struct recall *r, struct digest128 d, uint64_t now
 void recall_bringing(struct recall *r, struct digest128 d, uint64_t now_s);
 bool recall_was_brought(const struct recall *r, struct digest128 d, uint64_t now_s);
 
-/** Why the last time to save failed; "": it did not. */
+/** Why the last time to save failed, or what was lost at the start; "": neither. */
 const char *recall_trouble(const struct recall *r);
 /** When something is new and the last time was long enough ago. */
 void recall_save(struct recall *r, uint64_t now_ns);

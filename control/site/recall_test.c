@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -80,22 +81,80 @@ static void bringing_ends_the_memory_of_the_eviction(void **state)
 	recall_destroy(r);
 }
 
-static void a_file_that_is_no_such_file_is_begun_anew(void **state)
+static void write_at(long offset, const void *data, size_t len)
 {
-	struct recall *r;
-	FILE *f = fopen(path, "w");
+	FILE *f = fopen(path, offset < 0 ? "w" : "r+");
 
-	(void)state;
 	assert_non_null(f);
-	fputs("something else", f);
+	assert_int_equal(fseek(f, offset < 0 ? 0 : offset, SEEK_SET), 0);
+	assert_int_equal(fwrite(data, 1, len, f), len);
+	fclose(f);
+}
+
+/* It is said, kept beside, and a good file is written in its place. */
+static void is_begun_anew(void)
+{
+	char aside[sizeof(path) + 16], before[64] = "", after[64] = "";
+	struct recall *r;
+	FILE *f = fopen(path, "r");
+
+	assert_non_null(f);
+	assert_true(fread(before, 1, sizeof(before), f) > 0);
 	fclose(f);
 	r = recall_create(path, EVICTED_S, BROUGHT_S);
 	assert_non_null(r);
+	assert_non_null(strstr(recall_trouble(r), "the file was damaged"));
+	for (int i = 0; i < 10; i++)
+		assert_false(recall_was_evicted(r, digest((uint64_t)i), NOW));
 	recall_evicted(r, digest(1), NOW);
 	recall_destroy(r);
 	r = recall_create(path, EVICTED_S, BROUGHT_S);
 	assert_true(recall_was_evicted(r, digest(1), NOW));
+	assert_string_equal(recall_trouble(r), "");
 	recall_destroy(r);
+	snprintf(aside, sizeof(aside), "%s.damaged", path);
+	f = fopen(aside, "r");
+	assert_non_null(f);
+	assert_true(fread(after, 1, sizeof(after), f) > 0);
+	fclose(f);
+	assert_memory_equal(before, after, sizeof(before));
+	assert_int_equal(unlink(aside), 0);
+}
+
+static void a_file_that_is_damaged_is_put_aside_and_begun_anew(void **state)
+{
+	struct recall *r;
+	struct stat st;
+
+	(void)state;
+	write_at(-1, "something else", 14);
+	is_begun_anew();
+	write_at(8 + 5000, "x", 1); /* one byte of it */
+	is_begun_anew();
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(truncate(path, st.st_size / 2), 0);
+	is_begun_anew();
+	assert_int_equal(truncate(path, st.st_size + 1), 0);
+	is_begun_anew();
+	/* of before there was a digest: taken as it is */
+	r = recall_create(path, EVICTED_S, BROUGHT_S);
+	recall_evicted(r, digest(2), NOW);
+	recall_destroy(r);
+	write_at(0, "STRRCL01", 8);
+	assert_int_equal(truncate(path, st.st_size - 32), 0);
+	r = recall_create(path, EVICTED_S, BROUGHT_S);
+	assert_true(recall_was_evicted(r, digest(2), NOW));
+	assert_string_equal(recall_trouble(r), "");
+	recall_destroy(r);
+}
+
+static void a_file_that_cannot_be_read_is_not_replaced(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(path, 0700), 0); /* root may read any file, but no directory */
+	assert_null(recall_create(path, EVICTED_S, BROUGHT_S));
+	assert_int_equal(errno, EISDIR);
+	assert_int_equal(rmdir(path), 0);
 }
 
 static void it_is_saved_at_intervals(void **state)
@@ -200,7 +259,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(what_was_evicted_and_brought_outlives_a_restart),
 		TEST(bringing_ends_the_memory_of_the_eviction),
-		TEST(a_file_that_is_no_such_file_is_begun_anew),
+		TEST(a_file_that_is_damaged_is_put_aside_and_begun_anew),
+		TEST(a_file_that_cannot_be_read_is_not_replaced),
 		TEST(it_is_saved_at_intervals),
 		TEST(what_cannot_be_saved_is_said_until_it_can),
 		TEST(what_a_killed_write_left_is_removed_at_the_next_start),
