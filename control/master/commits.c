@@ -40,6 +40,7 @@ struct batch {
 	struct subscription *s;
 	struct view v;
 	size_t bytes;
+	uint32_t looks; /* at objects of orders that ended */
 };
 
 void view_commits_fini(struct view *v)
@@ -110,7 +111,8 @@ static bool is_of_tenant(const struct subscription *s, const struct ledger_objec
 	return s->tenant_len == 0 || (len == s->tenant_len && memcmp(tenant, s->tenant, len) == 0);
 }
 
-static bool fits(struct master *m, const struct subscription *s, const struct ledger_commit *c)
+static bool fits(struct master *m, const struct subscription *s, const struct ledger_commit *c,
+	uint32_t *looks)
 {
 	const struct site *to;
 
@@ -125,10 +127,13 @@ static bool fits(struct master *m, const struct subscription *s, const struct le
 		if (to == NULL || strcmp(to->label, s->label) != 0)
 			return false;
 	}
-	if (c->ended)
-		return (s->tenant_len == 0 && s->prefix_len == 0) ||
-			ledger_order_is_of(m->ledger, c->order, s->tenant, s->tenant_len, s->prefix,
-				s->prefix_len);
+	if (c->ended && s->tenant_len == 0 && s->prefix_len == 0)
+		return true;
+	if (c->ended) {
+		*looks += c->objects;
+		return ledger_order_is_of(m->ledger, c->order, s->tenant, s->tenant_len, s->prefix,
+			s->prefix_len);
+	}
 	return is_of_tenant(s, &c->object) && c->object.key_len >= s->prefix_len &&
 		(s->prefix_len == 0 || memcmp(c->object.key, s->prefix, s->prefix_len) == 0);
 }
@@ -138,10 +143,11 @@ static bool on_commit(const struct ledger_commit *c, void *ctx)
 	struct batch *b = ctx;
 	struct subscription *s = b->s;
 
-	if (b->bytes >= COMMITS_BATCH_BYTES || (s->end != 0 && c->seq >= s->end))
+	if (b->bytes >= COMMITS_BATCH_BYTES || b->looks >= COMMITS_TURN_ROWS ||
+		(s->end != 0 && c->seq >= s->end))
 		return false;
 	s->next = c->seq + 1;
-	if (!fits(s->client->master, s, c))
+	if (!fits(s->client->master, s, c, &b->looks))
 		return true;
 	put_commit(&b->v, c);
 	b->bytes += COMMIT_BYTES + c->object.key_len + c->object.tenant_len;
@@ -223,7 +229,7 @@ static uint32_t serve(struct subscription *s, uint32_t most, uint64_t now_ns, bo
 	} else {
 		view_fini(&b.v);
 	}
-	return rc > 0 ? (uint32_t)rc : 1;
+	return (rc > 0 ? (uint32_t)rc : 1) + b.looks;
 }
 
 static void turn(struct master *m)

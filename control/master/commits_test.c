@@ -195,10 +195,12 @@ static void master_stop(struct world *w)
 	event_base_free(w->m.base);
 }
 
-static const char *any_edge(void *ctx, const char *site)
+static size_t any_edges(void *ctx, const char *site, const char **names, size_t max)
 {
 	(void)ctx;
-	return site;
+	assert_true(max > 0);
+	names[0] = site;
+	return 1;
 }
 
 static void store(struct world *w)
@@ -217,7 +219,7 @@ static void store(struct world *w)
 static void ship(struct world *w, const char *to, const char *tenant, const char *prefix,
 	uint32_t n, unsigned int class)
 {
-	static const struct orderbook_sites up = { any_edge, NULL, NULL, NULL };
+	static const struct orderbook_sites up = { any_edges, NULL, NULL, NULL, NULL };
 	struct orderbook_key *keys = calloc(n, sizeof(*keys));
 	char(*names)[64] = calloc(n, sizeof(*names));
 	struct orderbook_spec spec = { .from_site = "a",

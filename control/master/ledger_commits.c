@@ -112,7 +112,7 @@ bool ledger_order_is_of(struct ledger *l, uint64_t order, const void *tenant, si
 		sqlite3_bind_blob(s, 2, tenant, (int)tenant_len, SQLITE_STATIC);
 	sqlite3_bind_blob(s, 3, prefix_len > 0 ? prefix : "", (int)prefix_len, SQLITE_STATIC);
 	if (ledger_row(l, s) > 0)
-		is = sqlite3_column_int64(s, 0) > 0 && sqlite3_column_int(s, 1) != 0;
+		is = sqlite3_column_int(s, 0) != 0;
 	sqlite3_reset(s);
 	return is;
 }
