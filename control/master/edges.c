@@ -276,8 +276,8 @@ static void remember_refusal(const struct client *c, int err, const char *why)
 
 unsigned int edge_flags(const struct edge *e)
 {
-	return (e->draining ? LEDGER_EDGE_DRAINING : 0) | (e->shares.lost ? LEDGER_EDGE_LOST : 0) |
-		(e->left ? LEDGER_EDGE_LEFT : 0);
+	return (e->draining ? LEDGER_EDGE_DRAINING : 0) |
+		(e->shares.fenced ? LEDGER_EDGE_LOST : 0) | (e->left ? LEDGER_EDGE_LEFT : 0);
 }
 
 void edge_remember(struct master *m, const struct edge *e)
@@ -470,6 +470,7 @@ int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t le
 	Strait__OrderAccept *accept;
 	Strait__OrderResults *results;
 	Strait__EdgeLinksAck *links;
+	bool fenced;
 	Strait__EdgeReport *report;
 	int rc = -EBADMSG;
 
@@ -507,7 +508,10 @@ int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t le
 		links = strait__edge_links_ack__unpack(NULL, len, body);
 		if (links == NULL)
 			return rc;
+		fenced = c->edge->shares.fenced;
 		shares_acked(&c->master->shares, &c->edge->shares, links->seq);
+		if (fenced && !c->edge->shares.fenced)
+			edge_remember(c->master, c->edge); /* it is heard again */
 		strait__edge_links_ack__free_unpacked(links, NULL);
 		/* what was given up goes to others now */
 		links_update(c->master);

@@ -74,7 +74,7 @@ struct ledger_edge {
 
 enum ledger_edge_flag {
 	LEDGER_EDGE_DRAINING = 1, /* an operator said so */
-	LEDGER_EDGE_LOST = 2,     /* others have what it had */
+	LEDGER_EDGE_LOST = 2,     /* others have what it had, and it is not heard yet */
 	LEDGER_EDGE_LEFT = 4,     /* it said that it stops, and sent nothing any more */
 };
 int ledger_edge_put(struct ledger *l, const struct ledger_edge *e);

@@ -70,7 +70,7 @@ static void on_send(void *ctx, struct shares_edge *to)
 		pointers[msg.n_links++] = l;
 	}
 	TAILQ_FOREACH(other, &m->edges, entry)
-		if (other->shares.lost && strcmp(other->site, e->site) != 0 &&
+		if (other->shares.fenced && strcmp(other->site, e->site) != 0 &&
 			msg.n_fenced < LINKS_MAX)
 			fenced[msg.n_fenced++] = other->full;
 	msg.term = m->term;

@@ -70,7 +70,7 @@ struct edge {
 	char refused[256];          /* why its last registration was; "": it was not */
 	uint64_t refused_ms;
 	bool leaving;              /* it takes no orders: it is to stop */
-	bool draining;             /* an operator said so; durable, as are left and shares.lost */
+	bool draining;             /* an operator said so; durable, as are left and shares.fenced */
 	bool left;                 /* it said that it stops and sends nothing any more */
 	struct shares_edge shares; /* of caps; whether it is lost, and since when it is away */
 };

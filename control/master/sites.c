@@ -109,8 +109,8 @@ static void load_edge(const struct ledger_edge *in, void *ctx)
 	e->last_seen_ms = in->last_seen_ms;
 	e->draining = (in->flags & LEDGER_EDGE_DRAINING) != 0;
 	e->left = (in->flags & LEDGER_EDGE_LEFT) != 0;
-	e->shares.lost = (in->flags & LEDGER_EDGE_LOST) != 0;
-	e->shares.known = e->shares.lost || e->left;
+	e->shares.lost = e->shares.fenced = (in->flags & LEDGER_EDGE_LOST) != 0;
+	e->shares.known = e->left;
 }
 
 int sites_load(struct master *m)

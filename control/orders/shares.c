@@ -87,17 +87,39 @@ static bool is_same(const char *a, const char *b)
 	return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
+/* Nothing that nobody knows of goes from this edge to the site (NULL: any). */
+static bool is_settled(const struct shares *s, const struct shares_edge *e, const char *to,
+	uint64_t now_ns)
+{
+	const struct shares_edge *t;
+
+	if (e->known || now_ns - s->started_ns >= SHARES_SILENT_NS)
+		return true;
+	if (!e->fenced)
+		return false;
+	TAILQ_FOREACH(t, &s->edges, entry) {
+		if (!t->connected || !t->takes || is_same(t->site, e->site) ||
+			(to != NULL && !is_same(t->site, to)))
+			continue;
+		if (t->fences_seq == 0 || t->acked_seq < t->fences_seq)
+			return false;
+	}
+	return true;
+}
+
 /* Somebody may be sending, and nobody knows what. */
 static bool is_frozen(const struct shares *s, const struct group_key *k, uint64_t now_ns)
 {
 	const struct shares_edge *e;
 
-	if (now_ns - s->started_ns >= s->unknown_ns)
-		return false;
-	TAILQ_FOREACH(e, &s->edges, entry)
-		if (!e->known &&
-			(k->kind == IN ? !is_same(e->site, k->to) : is_same(e->site, k->from)))
+	TAILQ_FOREACH(e, &s->edges, entry) {
+		bool counts = k->kind == IN
+			? !is_same(e->site, k->to) && now_ns - s->started_ns < s->unknown_ns
+			: is_same(e->site, k->from);
+
+		if (counts && !is_settled(s, e, k->to, now_ns))
 			return true;
+	}
 	return false;
 }
 
@@ -177,10 +199,12 @@ static void send(struct shares *s, struct shares_edge *e, uint64_t now_ns)
 	e->dirty = false;
 	e->sent_ns = now_ns;
 	e->seq++;
+	if (e->fences_seq == 0)
+		e->fences_seq = e->seq;
 	TAILQ_FOREACH(f, &s->flows, entry) {
 		if (f->from == e && f->grant.told_bps != 0)
 			cap_grant_told(&f->grant, e->seq);
-		if (f->to == e && f->from->lost && f->fence_seq == 0)
+		if (f->to == e && f->from->fenced && f->fence_seq == 0)
 			f->fence_seq = e->seq;
 	}
 	s->ops->send(s->ctx, e);
@@ -215,34 +239,52 @@ static void fences_changed(struct shares *s)
 {
 	struct shares_edge *e;
 
-	TAILQ_FOREACH(e, &s->edges, entry)
+	TAILQ_FOREACH(e, &s->edges, entry) {
 		e->dirty = true;
+		e->fences_seq = 0;
+	}
 }
 
 void shares_connected(struct shares *s, struct shares_edge *e, bool takes)
 {
 	struct shares_flow *f;
-	bool was_lost = e->lost;
 
+	e->was_known = e->known;
 	e->connected = e->known = true;
 	e->takes = takes;
 	e->lost = false;
-	e->seq = e->acked_seq = 0;
+	e->seq = e->acked_seq = e->fences_seq = 0;
 	e->dirty = true;
+	TAILQ_FOREACH(f, &s->flows, entry)
+		f->was_over = f->from == e ? f->grant.bound_bps == 0 : f->was_over;
 	shares_ended(s, e);
 	TAILQ_FOREACH(f, &s->flows, entry)
 		if (f->to == e)
 			f->fence_seq = 0; /* numbers of its messages begin again */
-	if (was_lost)
+	/* its caps cannot be changed but by orders */
+	if (e->fenced && !takes) {
+		e->fenced = false;
 		fences_changed(s);
+	}
 }
 
 void shares_had(struct shares *s, struct shares_edge *from, struct shares_edge *to, uint64_t bps)
 {
-	struct shares_flow *f = shares_get(s, from, to);
+	struct shares_flow *f = shares_find(s, from, to);
+	bool over = f == NULL || f->was_over;
 
-	if (f != NULL)
-		cap_grant_set(&f->grant, bps);
+	if (f == NULL)
+		f = shares_get(s, from, to);
+	if (f == NULL)
+		return;
+	cap_grant_set(&f->grant, bps);
+	if (!from->fenced)
+		return;
+	/* Others may have it by now; as nobody hears it, nothing of it counts. */
+	if (!from->was_known)
+		over = over && to->connected && to->fences_seq != 0 &&
+			to->acked_seq >= to->fences_seq;
+	f->grant = (struct cap_grant){ .told_bps = 1, .bound_bps = over ? 1 : bps };
 }
 
 void shares_disconnected(struct shares_edge *e, uint64_t now_ns)
@@ -253,7 +295,7 @@ void shares_disconnected(struct shares_edge *e, uint64_t now_ns)
 
 void shares_lost(struct shares *s, struct shares_edge *e)
 {
-	e->lost = e->known = true;
+	e->lost = e->fenced = true;
 	fences_changed(s);
 }
 
@@ -276,10 +318,15 @@ void shares_acked(struct shares *s, struct shares_edge *e, uint64_t seq)
 	if (seq > e->seq)
 		return;
 	e->acked_seq = seq;
+	if (e->fenced && seq > 0) {
+		e->fenced = false;
+		fences_changed(s);
+	}
 	TAILQ_FOREACH(f, &s->flows, entry) {
 		if (f->from == e)
 			cap_grant_acked(&f->grant, seq);
-		if (f->to == e && f->from->lost && f->fence_seq != 0 && f->fence_seq <= seq)
+		if (f->to == e && f->from->fenced && !f->from->connected && f->fence_seq != 0 &&
+			f->fence_seq <= seq)
 			cap_grant_set(&f->grant, 0);
 	}
 }

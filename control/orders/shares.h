@@ -18,9 +18,14 @@
  *
  * Of an edge that is away nothing is known, so its share stays reserved, until it is back and says
  * what it has, or was lost and the edges it sent to say that they hear it no more (fenced), or
- * SHARES_SILENT_NS have passed: by then its sessions have ended by themselves. After a restart of the
- * owner nothing is given away while an edge that may be sending has not said what it has, for
- * unknown_ns at most.
+ * SHARES_SILENT_NS have passed: by then its sessions have ended by themselves.
+ *
+ * One that was lost and is back has what was given to others: it is told to give it up before others
+ * hear it again.
+ *
+ * After a restart of the owner it is not known what edges have. Until one said so, or was lost and
+ * fenced by those that are connected, nothing of what its site shares is given away; of the line into
+ * another site nothing either, but for unknown_ns at most, as it may be gone for good.
  *
  * Pure: time is an argument. One thread.
  */
@@ -35,11 +40,15 @@ struct shares_edge {
 	const char *site, *name;
 	bool connected;
 	bool takes; /* it understands messages; else only orders tell it a share */
-	bool lost;  /* others have what it had, and those it sent to are told not to hear it */
-	bool known; /* what it has was said, or it surely sends nothing */
+	bool lost;  /* others have what it had */
+	/* Others are told not to hear it: since it was lost, until it did what a message said again. */
+	bool fenced;
+	bool known;     /* what it has was said, or it surely sends nothing */
+	bool was_known; /* ... before it connected last */
 	uint64_t down_ns;
 	bool dirty;
 	uint64_t seq, acked_seq; /* of the messages of this connection */
+	uint64_t fences_seq;     /* the first with all that are fenced now; 0: not sent */
 	uint64_t sent_ns;
 };
 
@@ -51,6 +60,7 @@ struct shares_flow {
 	uint64_t raised_ns;      /* since when it has this share or less */
 	uint64_t avoid_until_ns; /* by the owner: they did not reach each other */
 	uint64_t fence_seq;      /* of the message to `to` that fences `from`; 0: none was sent */
+	bool was_over;           /* nothing was sent when `from` connected last */
 	bool waiting;            /* by the owner: a shipment waits for a share */
 };
 
@@ -64,7 +74,7 @@ struct shares_ops {
 	/** What it was seen to send; false: not known. */
 	bool (*used)(void *ctx, const struct shares_flow *f, uint64_t *bps);
 	/**
-	 * Send the edge all its shares (told_bps of each of its flows that is not 0) and all lost edges
+	 * Send the edge all its shares (told_bps of each of its flows that is not 0) and all fenced edges
 	 * of other sites, with the number e->seq. It may get lost.
 	 */
 	void (*send)(void *ctx, struct shares_edge *e);
