@@ -602,6 +602,93 @@ static void the_cap_follows_what_the_queues_have_to_send(void **state)
 	w->link->live = 0;
 }
 
+/* The master's word to an edge: a share for the link to b/e1 (0: none is said), who is fenced. */
+static bool links(struct side *s, const char *to, uint64_t bps, const char *fenced)
+{
+	Strait__EdgeLinks m = STRAIT__EDGE_LINKS__INIT;
+	Strait__EdgeLink link = STRAIT__EDGE_LINK__INIT, *list = &link;
+	char *names[] = { (char *)fenced };
+
+	link.to_site = (char *)"b";
+	link.to_edge = (char *)to;
+	link.cap_bps = bps;
+	m.n_links = to != NULL;
+	m.links = &list;
+	m.n_fenced = fenced != NULL;
+	m.fenced = names;
+	return peers_take_links(s->peers, &m);
+}
+
+static uint64_t last_cap(struct side *s)
+{
+	struct worker_command c = { 0 };
+
+	(void)fake_count(&s->worker, WORKER_SESSION_CAP, &c);
+	return c.value;
+}
+
+static void a_share_of_the_master_is_the_link_s_cap(void **state)
+{
+	struct peer_link_cap cap[4];
+	struct world *w = *state;
+
+	assert_int_equal(peers_list_links(w->a.peers, cap, 4), 0);
+	want(w, "e1");
+	UNTIL(w, w->link->queues[0].session != NULL);
+	assert_true(links(&w->a, "e1", 200000000, NULL));
+	assert_int_equal(last_cap(&w->a), 200000000);
+	assert_int_equal(peers_list_links(w->a.peers, cap, 4), 1);
+	assert_string_equal(cap[0].edge, "e1");
+	assert_int_equal(cap[0].bps, 200000000);
+	/* no more than our own, which counts when there is no other */
+	assert_true(links(&w->a, "e1", 2000000000, NULL));
+	assert_int_equal(last_cap(&w->a), 1000000000);
+	assert_true(links(&w->a, "e1", 300000000, NULL));
+	assert_true(links(&w->a, "e1", 0, NULL));
+	assert_int_equal(last_cap(&w->a), 1000000000);
+	/* others are not met, none are made */
+	assert_true(links(&w->a, "e2", 5, NULL));
+	assert_int_equal(peers_list_links(w->a.peers, cap, 4), 1);
+}
+
+static void a_share_that_a_worker_was_not_told_is_not_done(void **state)
+{
+	struct world *w = *state;
+
+	want(w, "e1");
+	UNTIL(w, w->link->queues[0].session != NULL);
+	w->a.worker.room = 0;
+	(void)links(&w->a, "e1", 200000000,
+		NULL); /* the edge answers only when the queue is empty */
+	assert_false(control_queue_flush(&w->a.queue));
+	w->a.worker.room = UINT32_MAX;
+	assert_true(links(&w->a, "e1", 200000000, NULL));
+	assert_true(control_queue_flush(&w->a.queue));
+	assert_int_equal(last_cap(&w->a), 200000000);
+}
+
+static void an_edge_that_is_fenced_has_no_session_and_gets_none(void **state)
+{
+	struct world *w = *state;
+
+	want(w, "e1");
+	UNTIL(w, w->link->queues[0].session != NULL);
+	assert_true(links(&w->b, NULL, 0, "a/other"));
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_DEL, NULL), 0);
+	assert_true(links(&w->b, NULL, 0, "a/e1"));
+	UNTIL(w, w->link->queues[0].session == NULL);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_DEL, NULL), 1);
+	for (int i = 0; i < 500; i++)
+		turn(w, 0);
+	assert_null(w->link->queues[0].session);
+	assert_int_equal(fake_count(&w->b.worker, WORKER_SESSION_ADD, NULL), 1);
+	/* until the master says no more that it is lost */
+	assert_true(links(&w->b, NULL, 0, NULL));
+	for (int i = 0; i < 2000 && w->link->queues[0].session == NULL; i++)
+		turn(w, 60000000000);
+	assert_non_null(w->link->queues[0].session);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -623,6 +710,9 @@ int main(void)
 		TEST(a_dead_queue_ends_the_whole_session),
 		TEST(a_worker_without_room_ends_the_whole_session),
 		TEST(the_cap_follows_what_the_queues_have_to_send),
+		TEST(a_share_of_the_master_is_the_link_s_cap),
+		TEST(a_share_that_a_worker_was_not_told_is_not_done),
+		TEST(an_edge_that_is_fenced_has_no_session_and_gets_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
