@@ -209,3 +209,27 @@ double limit_raw_open(struct limit *l, double seconds)
 {
 	return gbps(l, raw_open_block, 0, seconds);
 }
+
+static uint8_t *next_symbol(struct limit *l)
+{
+	uint8_t *symbol;
+
+	if (l->at + l->symbol_bytes > l->pool_bytes)
+		l->at = 0;
+	symbol = l->pool + l->at;
+	l->at += l->symbol_bytes;
+	return symbol;
+}
+
+void limit_tx_next(struct limit *l, uint8_t *packet)
+{
+	seal(l, next_symbol(l), packet);
+}
+
+void limit_rx_next(struct limit *l, const uint8_t *packet)
+{
+	uint8_t *symbol = next_symbol(l);
+
+	unseal(l, packet, symbol);
+	l->digest ^= ~crc64_ecma_norm(~0ULL, symbol, l->symbol_bytes);
+}

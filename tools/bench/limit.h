@@ -29,3 +29,7 @@ double limit_tx(struct limit *l, uint32_t rows, double seconds);
 double limit_rx(struct limit *l, double seconds);
 double limit_raw_seal(struct limit *l, double seconds);
 double limit_raw_open(struct limit *l, double seconds);
+
+/** One symbol of either ceiling, between packets of the caller's: sealed into, opened out of. */
+void limit_tx_next(struct limit *l, uint8_t *packet);
+void limit_rx_next(struct limit *l, const uint8_t *packet);

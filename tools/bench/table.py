@@ -40,6 +40,21 @@ def print_stages(mtu, results):
               f"; the path as a whole {r['path_cycles']:.0f}")
 
 
+def print_edge(name, r):
+    """Both edges' CPU time beside what copies and ciphers alone take."""
+    part = {k: r["cpu_s_per_gb_floor_" + k] for k in ("send", "receive", "seal", "open")}
+    noisy = "; slices far apart: again" if r["cpu_ratio_spread"] > SPREAD_MAX else ""
+    print(f"{name:22}{r['gbps']:11.1f}{r['gbps_min']:11.1f}{r['gbps_max']:11.1f} on the wall; "
+          f"{r['core_gbps']:.1f} a core of the busier edge, ratio {r['ratio']:.2f}\n"
+          f"{'':22}CPU s/GB of both: {r['cpu_s_per_gb']:.2f} (source {r['cpu_s_per_gb_source']:.2f}, "
+          f"sink {r['cpu_s_per_gb_sink']:.2f}, spread {r['cpu_spread']:.2f}); floor "
+          f"{r['cpu_s_per_gb_floor']:.2f} (" + ", ".join(f"{k} {v:.3f}" for k, v in part.items()) +
+          f"), ratio {r['cpu_ratio']:.2f};\n{'':22}in one loop {r['cpu_s_per_gb_bare']:.2f} "
+          f"(source {r['cpu_s_per_gb_bare_source']:.2f}, sink {r['cpu_s_per_gb_bare_sink']:.2f}), "
+          f"ratio {r['cpu_ratio_bare']:.2f}; a cache line from CPU to CPU {r['line_ns']:.0f} ns"
+          f"{noisy}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", default="5")
@@ -72,9 +87,7 @@ def main():
                       flush=True)
                 continue
             if verb == "edge":
-                print(f"{name:22}{r['gbps']:11.1f}{r['gbps_min']:11.1f}{r['gbps_max']:11.1f} on the "
-                      f"wall; {r['core_gbps']:.1f} a core of the busier edge, ratio "
-                      f"{r['ratio']:.2f}; {r['cpu_s_per_gb']:.2f} CPU s/GB for both", flush=True)
+                print_edge(name, r)
                 continue
             results[" ".join([verb, *options])] = r
             noisy = "  slices far apart: again" if r["ratio_spread"] > SPREAD_MAX else ""
