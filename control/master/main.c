@@ -44,6 +44,7 @@ static const char usage[] =
 	"  forget_after: 1h           # what a site held whose master is gone so long\n"
 	"  report_interval: 1s\n"
 	"  keep_finished: 7d\n"
+	"  edge_lost: 15s             # then another edge of the site has its orders\n"
 	"  open_order_idle: 10m\n"
 	"  log_level: info\n"
 	"\n"
