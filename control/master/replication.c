@@ -444,6 +444,9 @@ void replication_tick(struct master *m)
 		pump(m, i);
 		if (!reader_is_silent(&r->f->site[i].reader, now_ns))
 			continue;
+		log_warn("replication",
+			"site master is gone site=%s reason=nothing heard of the log for 10 s",
+			r->slot[i].site);
 		rpc_fail(c->conn, ETIMEDOUT, "nothing heard of the log for 10 s");
 		slot_close(r, i, "nothing heard of the log for 10 s");
 	}
