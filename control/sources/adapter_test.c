@@ -23,7 +23,14 @@
 
 /* A publisher and its admin port in this process, over loopback. */
 
-enum { KEYS = 16, WAIT_S = 20, TIMEOUT_MS = 5000, SHORT_MS = 400, DRIPS = 64 };
+enum {
+	KEYS = 16,
+	WAIT_S = 20,
+	TIMEOUT_MS = 5000,
+	SHORT_MS = 400,
+	DRIPS = 64,
+	LIST_MAX = 4096, /* bytes of a listing */
+};
 
 #define MS UINT64_C(1000000)
 
@@ -43,6 +50,7 @@ struct fixture {
 	bool listing;
 	/* answers that come a byte at a time and never end */
 	bool drips;
+	bool endless, full; /* a listing that goes on; no room for what is listed */
 	struct drip {
 		struct evhttp_request *req; /* NULL: free */
 		struct evhttp_connection *c;
@@ -99,7 +107,7 @@ static int on_listed(const char *key, size_t len, void *ctx)
 
 	assert_true(f->listing && n >= 0);
 	f->listed[n] = true;
-	return 0;
+	return f->full ? -ENOSPC : 0;
 }
 
 static int on_list_end(bool ok, void *ctx)
@@ -151,7 +159,9 @@ static void drip_cb(evutil_socket_t fd, short what, void *arg)
 	for (int i = 0; i < DRIPS; i++) {
 		if (f->dripping[i].req == NULL)
 			continue;
-		evbuffer_add(one, " ", 1);
+		for (int k = 0; k < 100 && f->endless; k++)
+			evbuffer_add(one, "key-1\n", 6);
+		evbuffer_add(one, f->endless ? "" : " ", f->endless ? 0 : 1);
 		evhttp_send_reply_chunk(f->dripping[i].req, one);
 	}
 	evbuffer_free(one);
@@ -164,7 +174,7 @@ static void admin_cb(struct evhttp_request *req, void *arg)
 	struct fixture *f = arg;
 	int status = 200;
 
-	if (f->drips) {
+	if (f->drips || (f->endless && strcmp(path, "/get_all_keys") == 0)) {
 		drip_begin(f, req);
 		return;
 	}
@@ -229,6 +239,7 @@ static int setup_with(void **state, long timeout_ms)
 	socklen_t len = sizeof(at);
 	struct source_adapter_config cfg = { .name = "test",
 		.timeout_ms = timeout_ms,
+		.list_max = LIST_MAX,
 		.machine = { .period_ns = 600000 * MS,
 			.poll_ns = 200 * MS,
 			.status_ns = 200 * MS,
@@ -417,6 +428,42 @@ static void answers_that_never_end_hold_neither_requests_nor_the_source(void **s
 	assert_true(settles(f, SOURCE_LIVE));
 }
 
+/* Run the loop until that is said to be wrong. */
+static bool says(struct fixture *f, const char *what)
+{
+	struct timespec now, end;
+	char text[256];
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += WAIT_S;
+	do {
+		event_base_loop(f->base, EVLOOP_ONCE);
+		source_adapter_trouble(f->a, text, sizeof(text));
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (strstr(text, what) == NULL && now.tv_sec < end.tv_sec);
+	return strstr(text, what) != NULL;
+}
+
+static void a_listing_without_end_is_ended_and_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_true(settles(f, SOURCE_LIVE));
+	for (int full = 0; full < 2; full++) {
+		f->endless = !full;
+		f->full = full;
+		publish(f, 3, !full, true); /* a lost event: all is listed again */
+		assert_true(says(f,
+			full ? "names more keys than memory suffices for"
+			     : "is longer than all keys in memory can be"));
+		assert_false(source_is_complete(machine(f)));
+		assert_true(f->view[1] && f->view[2] && f->view[3] == full);
+		f->endless = f->full = false;
+		assert_true(settles(f, SOURCE_LIVE));
+		assert_true(f->view[3] == !full);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -427,6 +474,7 @@ int main(void)
 		TEST(vanished_segment_failed_listing_and_silence_are_made_good),
 		TEST(publisher_that_is_off_is_polled),
 		TEST(garbage_is_counted_and_made_good),
+		TEST(a_listing_without_end_is_ended_and_changes_nothing),
 		cmocka_unit_test_setup_teardown(
 			answers_that_never_end_hold_neither_requests_nor_the_source,
 			setup_impatient, teardown),
