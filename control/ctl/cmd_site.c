@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* site list|show|add|del, edge list|show|drain|undrain, status: what the master knows of the world. */
+/* site list|show|add|del, edge list|show|drain|undrain, status: what the master knows. */
 
 static const char *rate_text(uint64_t bps, char buf[static UNITS_TEXT_MAX])
 {

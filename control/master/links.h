@@ -4,14 +4,14 @@
 #include "control/master/master.h"
 
 /*
- * Shares of the caps of links and sites (control/orders/shares.h), over the connections of edges. The
- * loop's thread.
+ * Shares of the caps of links and sites (control/orders/shares.h), over the connections of edges.
+ * The loop's thread.
  */
 
 /** m->cfg and m->edges are there, edges not yet. */
 void links_init(struct master *m);
 void links_fini(struct master *m);
-/** The share of what is sent for the shipment now; 0: it is told when there is one. CAP_NONE: none. */
+/** The shipment's share now; 0: it is sent when there is one. CAP_NONE: it has no cap. */
 uint64_t links_share(struct master *m, const struct shipment *s);
 /** Shares anew, and messages that are due. Often. */
 void links_update(struct master *m);

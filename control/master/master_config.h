@@ -42,7 +42,7 @@
  *   secret: /etc/strait/deployment.secret    # for locate and fetch, which name keys
  *   report_interval: 1s         # 100ms to 60s
  *   keep_finished: 7d           # how long finished orders can be looked up
- *   edge_lost: 15s              # away so long, its orders go to another edge of its site; 1s at least
+ *   edge_lost: 15s              # away so long, its orders go to another edge; 1s at least
  *   open_order_idle: 10m        # an open order that gets no objects so long is sealed; 1s at least
  *   log_level: info
  *

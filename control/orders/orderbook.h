@@ -272,13 +272,14 @@ struct orderbook_sites {
 	/** Whether this pair is to be avoided while there is another (assign.h). NULL: none is. */
 	bool (*avoid)(void *ctx, const char *from_site, const char *from, const char *to_site,
 		const char *to);
-	/** What is wrong with the edges of a site that has none to take orders. NULL: they are away. */
+	/** What is wrong with edges of a site of which none takes orders. NULL: they are away. */
 	const char *(*why)(void *ctx, const char *site);
 };
 /**
- * Make shipments of everything that is ready, due and has both edges, in the order of dispatch, each
- * by the pair of edges that assign.h tells. What an edge of the source site did not find is asked of
- * each of the others, whose pools may be their own, before it ends NOT_FOUND. sites is remembered.
+ * Make shipments of everything that is ready, due and has both edges, in the order of dispatch,
+ * each by the pair of edges that assign.h tells. What an edge of the source site did not find is
+ * asked of each of the others, whose pools may be their own, before it ends NOT_FOUND. sites is
+ * remembered.
  *
  * Up to ORDERBOOK_FLYING_MAX from one site to another: a slow destination fills neither the
  * edge's table of orders nor the way of others.

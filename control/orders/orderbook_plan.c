@@ -78,8 +78,8 @@ static int compare_index(const void *a, const void *b)
 
 /*
  * One shipment of what is due, in the order the objects were given, and of what the same edges were
- * asked for in vain. copier: the edge that copies; NULL: edges send. false: nothing (more) is due, or
- * no edge takes it.
+ * asked for in vain. copier: the edge that copies; NULL: edges send. false: nothing (more) is due,
+ * or no edge takes it.
  */
 static bool ship(struct orderbook *b, struct order *o, const char *copier, uint64_t now_ms)
 {

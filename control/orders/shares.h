@@ -8,24 +8,24 @@
 /*
  * Which share of the caps of links and sites each edge has, and how it gets to know.
  *
- * A flow is what goes from one edge to another. Those of a link, and of all links of a site, share the
- * link's and the site's cap (cap_share.h). Shares change hands by numbered messages that an edge
- * answers when it has done what they say (cap_grant.h), so that edges never have more together than
- * the cap.
+ * A flow is what goes from one edge to another. Those of a link, and of all links of a site, share
+ * the link's and the site's cap (cap_share.h). Shares change hands by numbered messages that an
+ * edge answers when it has done what they say (cap_grant.h), so that edges never have more together
+ * than the cap.
  *
- * A flow wants all it gets while it has shipments, unless it was seen to leave an eighth of its share
- * unused for longer than a second: then what it uses and a quarter more.
+ * A flow wants all it gets while it has shipments, unless it was seen to leave an eighth of its
+ * share unused for longer than a second: then what it uses and a quarter more.
  *
  * Of an edge that is away nothing is known, so its share stays reserved, until it is back and says
  * what it has, or was lost and the edges it sent to say that they hear it no more (fenced), or
  * SHARES_SILENT_NS have passed: by then its sessions have ended by themselves.
  *
- * One that was lost and is back has what was given to others: it is told to give it up before others
- * hear it again.
+ * One that was lost and is back has what was given to others: it is told to give it up before
+ * others hear it again.
  *
  * After a restart of the owner it is not known what edges have. Until one said so, or was lost and
- * fenced by those that are connected, nothing of what its site shares is given away; of the line into
- * another site nothing either, but for unknown_ns at most, as it may be gone for good.
+ * fenced by those that are connected, nothing of what its site shares is given away; of the line
+ * into another site nothing either, but for unknown_ns at most, as it may be gone for good.
  *
  * Pure: time is an argument. One thread.
  */
@@ -41,7 +41,7 @@ struct shares_edge {
 	bool connected;
 	bool takes; /* it understands messages; else only orders tell it a share */
 	bool lost;  /* others have what it had */
-	/* Others are told not to hear it: since it was lost, until it did what a message said again. */
+	/* Others are told not to hear it: since it was lost, until it obeyed a message again. */
 	bool fenced;
 	bool known;     /* what it has was said, or it surely sends nothing */
 	bool was_known; /* ... before it connected last */
@@ -74,8 +74,8 @@ struct shares_ops {
 	/** What it was seen to send; false: not known. */
 	bool (*used)(void *ctx, const struct shares_flow *f, uint64_t *bps);
 	/**
-	 * Send the edge all its shares (told_bps of each of its flows that is not 0) and all fenced edges
-	 * of other sites, with the number e->seq. It may get lost.
+	 * Send the edge all its shares (told_bps of each of its flows that is not 0) and all fenced
+	 * edges of other sites, with the number e->seq. It may get lost.
 	 */
 	void (*send)(void *ctx, struct shares_edge *e);
 };

@@ -78,8 +78,8 @@ uint16_t peers_listen_port(const struct peers *ps);
 struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m);
 
 /**
- * The master's word: shares of caps for links there are, and edges whose sessions end and that get no
- * other. true: it is done; false: a worker has not been told yet, say it again.
+ * The master's word: shares of caps for links there are, and edges whose sessions end and that get
+ * no other. true: it is done; false: a worker has not been told yet, say it again.
  */
 bool peers_take_links(struct peers *ps, const Strait__EdgeLinks *m);
 /** What this edge may send to an edge; 0: no cap. */

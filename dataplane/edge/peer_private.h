@@ -106,8 +106,8 @@ bool peers_are_fenced(const struct peers *ps, const struct rpc_identity *id);
 /* The lower of its own cap and its share of the edge's; 0: none. */
 uint64_t peer_cap(const struct peer *p);
 /*
- * Split a new cap of the session, if it is another one than before, as it was split. false: a worker
- * has not been told.
+ * Split a new cap of the session, if it is another one than before, as it was split. false: a
+ * worker has not been told.
  */
 bool peer_apply_cap(struct peer *p);
 /* Of a queue, the session's cap and what each queue has to send. 0: there is no cap. */
