@@ -360,6 +360,36 @@ static void history_is_planned_by_a_backfill_alone(void **state)
 	assert_int_equal(federation_backfill(w->f, A), 0);
 }
 
+static void what_a_snapshot_brings_is_not_planned(void **state)
+{
+	struct log_record r = { .digest = digest(3), .size = 1000, .op = LOG_STORED };
+	struct planner_policy p = { .allow = true, .class = WANTED_NORMAL };
+	struct log_frame f = { .type = LOG_FRAME_SNAPSHOT };
+	static const uint16_t tenants[] = { 5 };
+	uint8_t head[LOG_FRAME_HEADER_BYTES];
+	struct world *w = *state;
+
+	assert_int_equal(federation_site_add(w->f, C), 0);
+	assert_int_equal(federation_policy_set(w->f, C, B, &p, 0), 0);
+	federation_open(w->f, C, tenants, 1, w->now_ns);
+	assert_true(federation_pull(w->f, C, w->now_ns, head));
+	assert_int_equal(input(w, C, &f, NULL, 0), 0);
+	f = (struct log_frame){ .type = LOG_FRAME_BUCKETS, .bucket = DIGEST_BUCKETS - 1 };
+	assert_int_equal(input(w, C, &f, &r, 1), 0);
+	tick(w, 2);
+	assert_int_equal(wanted(w), 0);
+	assert_int_equal(w->expands, 0);
+	/* what is stored from then on is */
+	f = (struct log_frame){ .type = LOG_FRAME_END, .sum = { digest(3).lo, digest(3).hi, 1 } };
+	assert_int_equal(input(w, C, &f, NULL, 0), 0);
+	assert_int_equal(w->f->site[C].reader.replica.state, REPLICA_LIVE);
+	assert_int_equal(wanted(w), 0);
+	happens(w, C, 4, LOG_STORED);
+	tick(w, 2);
+	assert_int_equal(w->expands, 1);
+	assert_int_equal(w->n, 1);
+}
+
 static void few_load_their_snapshot_at_once(void **state)
 {
 	static const uint16_t tenants[] = { 0 };
@@ -500,6 +530,7 @@ int main(void)
 		TEST(what_waited_too_long_is_dropped),
 		TEST(answers_that_do_not_fit_are_refused),
 		TEST(history_is_planned_by_a_backfill_alone),
+		TEST(what_a_snapshot_brings_is_not_planned),
 		TEST(few_load_their_snapshot_at_once),
 		TEST(requests_that_miss_bring_it_where_a_policy_waits_for_them),
 		TEST(bulk_waits_while_the_destination_evicts_early),

@@ -5,16 +5,20 @@
 #include "control/base/log.h"
 #include "dataplane/edge/order_fakes.h"
 
+#include <strait/status.h>
+
 #include <event2/event.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-/* A real connection to a master that refuses every registration. */
+/* A real connection to a master that refuses every registration, or accepts and orders as told. */
 
 #define S_NS 1000000000ULL
 
@@ -32,9 +36,13 @@ struct world {
 	FILE *log;
 	int stderr_fd;
 	unsigned int asked;
-	int error;
+	int error; /* 0: the registration is accepted */
 	const char *text;
+	struct rpc_conn *accepted; /* NULL: none is */
+	unsigned int links, links_acked, refused, started;
 };
+
+enum { TERM = 5 };
 
 static struct pool *no_pool(void *ctx, const uint8_t *tenant, size_t len)
 {
@@ -64,20 +72,62 @@ static void report(void *ctx, Strait__EdgeReport *m)
 	(void)m;
 }
 
-static const struct master_client_ops ops = { .report = report };
+static bool links(void *ctx, const Strait__EdgeLinks *m)
+{
+	(void)m;
+	((struct world *)ctx)->links++;
+	return true;
+}
+
+static const struct master_client_ops ops = { .report = report, .links = links };
+
+static int on_order_accept(struct world *w, const uint8_t *body, size_t len)
+{
+	Strait__OrderAccept *m = strait__order_accept__unpack(NULL, len, body);
+
+	assert_non_null(m);
+	if (m->status == STRAIT_STATUS_REFUSED && m->text != NULL && strstr(m->text, "term"))
+		w->refused++;
+	else
+		w->started++;
+	strait__order_accept__free_unpacked(m, NULL);
+	return 0;
+}
 
 static int on_message(struct rpc_conn *c, uint16_t type, const uint8_t *body, size_t len, void *ctx)
 {
+	Strait__EdgeAccept accept = STRAIT__EDGE_ACCEPT__INIT;
 	struct world *w = ctx;
 
-	(void)type;
-	(void)body;
-	(void)len;
-	w->asked++;
-	return rpc_fail(c, w->error, "%s", w->text);
+	switch (type) {
+	case STRAIT__MSG_TYPE__MSG_EDGE_REGISTER:
+		w->asked++;
+		if (w->error != 0)
+			return rpc_fail(c, w->error, "%s", w->text);
+		accept.term = TERM;
+		w->accepted = c;
+		return rpc_send(c, STRAIT__MSG_TYPE__MSG_EDGE_ACCEPT, &accept.base);
+	case STRAIT__MSG_TYPE__MSG_ORDER_ACCEPT:
+		return on_order_accept(w, body, len);
+	case STRAIT__MSG_TYPE__MSG_EDGE_LINKS_ACK:
+		w->links_acked++;
+		return 0;
+	default:
+		return 0;
+	}
 }
 
-static const struct rpc_handler handler = { .on_message = on_message };
+static void on_close(struct rpc_conn *c, int err, const char *text, void *ctx)
+{
+	struct world *w = ctx;
+
+	(void)err;
+	(void)text;
+	if (w->accepted == c)
+		w->accepted = NULL;
+}
+
+static const struct rpc_handler handler = { .on_message = on_message, .on_close = on_close };
 
 static struct rpc_tls *tls_of(const char *role)
 {
@@ -195,6 +245,45 @@ static void a_reason_that_repeats_does_not_hide_another(void **state)
 	assert_int_equal(logged(w, "start it once with --min-term 8"), 1);
 }
 
+/* One that is in charge no more speaks of an older term than the edge has obeyed. */
+static void orders_of_an_old_term_are_not_obeyed(void **state)
+{
+	Strait__OrderStart start = STRAIT__ORDER_START__INIT;
+	Strait__OrderCancel cancel = STRAIT__ORDER_CANCEL__INIT;
+	Strait__EdgeLinks shares = STRAIT__EDGE_LINKS__INIT;
+	uint64_t limit = clock_now_ns() + 10 * S_NS;
+	struct world *w = *state;
+
+	strcpy(w->term.path, "/tmp/strait-term-XXXXXX");
+	close(mkstemp(w->term.path));
+	dup2(fileno(w->log), STDERR_FILENO);
+	master_client_tick(w->mc, clock_now_ns());
+	while (w->accepted == NULL && clock_now_ns() < limit)
+		event_base_loop(w->base, EVLOOP_ONCE);
+	assert_non_null(w->accepted);
+	start.term = cancel.term = shares.term = TERM - 1;
+	start.order = cancel.order = 7;
+	start.to_site = start.to_edge = "b";
+	start.to_mgmt_address = "127.0.0.1:2";
+	shares.seq = 1;
+	assert_int_equal(rpc_send(w->accepted, STRAIT__MSG_TYPE__MSG_ORDER_START, &start.base), 0);
+	assert_int_equal(rpc_send(w->accepted, STRAIT__MSG_TYPE__MSG_ORDER_CANCEL, &cancel.base),
+		0);
+	assert_int_equal(rpc_send(w->accepted, STRAIT__MSG_TYPE__MSG_EDGE_LINKS, &shares.base), 0);
+	shares.term = TERM;
+	assert_int_equal(rpc_send(w->accepted, STRAIT__MSG_TYPE__MSG_EDGE_LINKS, &shares.base), 0);
+	while (w->accepted != NULL && w->links_acked == 0 && clock_now_ns() < limit)
+		event_base_loop(w->base, EVLOOP_ONCE);
+	dup2(w->stderr_fd, STDERR_FILENO);
+	(void)unlink(w->term.path);
+	assert_non_null(w->accepted); /* and the connection stands */
+	assert_int_equal(w->refused, 1);
+	assert_int_equal(w->started, 0);
+	assert_int_equal(w->links, 1);
+	assert_int_equal(w->links_acked, 1);
+	assert_int_equal(logged(w, "cancel refused, stale term order=7"), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -202,6 +291,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(an_edge_whose_name_is_taken_stays_back),
 		TEST(a_reason_that_repeats_does_not_hide_another),
+		TEST(orders_of_an_old_term_are_not_obeyed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
