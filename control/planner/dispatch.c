@@ -172,6 +172,13 @@ static bool is_quarantined(const struct federation *f, const struct wanted_objec
 	return memory_get(f->failures[to], o->digest, f->now_s) >= FEDERATION_POISON;
 }
 
+/* Whoever has it besides may be asked for it, but not a source that said that it has not. */
+static void object_absent(struct federation *f, struct federation_batch *b, struct wanted_object *x)
+{
+	x->without |= (uint16_t)(1u << b->from);
+	f->site[b->to].flow.gone += !again(f, x, b->to, b->class);
+}
+
 /*
  * Both have answered: order what is there and wanted, forget the rest, and what failed once too
  * often since they were asked.
@@ -203,8 +210,7 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 			(void)memory_mark(planner_evicted(f->planner, b->to), x->digest, f->now_s);
 			s->flow.declined++;
 		} else if (b->keys[i].key_len == 0) {
-			x->without |= (uint16_t)(1u << b->from);
-			s->flow.gone += !again(f, x, b->to, b->class);
+			object_absent(f, b, x);
 		}
 	}
 	b->ordered = (uint32_t)o.count;
@@ -360,7 +366,7 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 		return;
 	s = &f->site[b->to];
 	for (uint32_t i = 0; i < b->ordered; i++) {
-		const struct wanted_object *x = &b->objects[b->members[i]];
+		struct wanted_object *x = &b->objects[b->members[i]];
 
 		unfly(s, x);
 		switch (i < n ? ends[i] : FEDERATION_FAILED) {
@@ -371,6 +377,9 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 			break;
 		case FEDERATION_GONE:
 			s->flow.gone++;
+			break;
+		case FEDERATION_ABSENT:
+			object_absent(f, b, x);
 			break;
 		case FEDERATION_FULL:
 			s->flow.failed++;

@@ -77,7 +77,8 @@ enum federation_verdict { FEDERATION_BRING, FEDERATION_HERE, FEDERATION_EVICTED 
 /* How an object of an order ended. */
 enum federation_end {
 	FEDERATION_DONE,
-	FEDERATION_GONE,   /* the source has it no more, or it was canceled or late: drop it */
+	FEDERATION_GONE,   /* it was canceled, late or too large: drop it */
+	FEDERATION_ABSENT, /* the source has it no more: another site may */
 	FEDERATION_FULL,   /* the destination has no room: pause */
 	FEDERATION_FAILED, /* try again, a few times */
 };

@@ -111,6 +111,64 @@ static void what_a_source_has_no_more_is_asked_of_another(void **state)
 	assert_int_equal(wanted(w), 0);
 }
 
+static void what_left_its_source_under_way_comes_from_another(void **state)
+{
+	struct world *w = *state;
+
+	add_c(w);
+	happens(w, A, 1, LOG_STORED);
+	happens(w, C, 1, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->expand_from, A);
+	offered(w, FEDERATION_BRING);
+	expanded(w, true);
+	assert_int_equal(w->order.from, A);
+	ended(w, FEDERATION_ABSENT);
+	assert_int_equal(w->f->site[B].flow.gone, 0);
+	tick(w, 1);
+	assert_int_equal(w->expands, 2);
+	assert_int_equal(w->expand_from, C);
+	offered(w, FEDERATION_BRING);
+	expanded(w, true);
+	assert_int_equal(w->orders, 2);
+	assert_int_equal(w->order.from, C);
+	/* nor has it the other: it is ordered a third time from nobody, whatever the views say */
+	ended(w, FEDERATION_ABSENT);
+	for (int i = 0; i < 10; i++)
+		tick(w, 100);
+	assert_int_equal(w->orders, 2);
+	assert_int_equal(w->expands, 2);
+	assert_int_equal(w->f->site[B].flow.gone, 1);
+	assert_int_equal(w->f->site[B].flow.flying, 0);
+	assert_int_equal(wanted(w), 0);
+	/* until one stores it anew */
+	happens(w, C, 1, LOG_REMOVED);
+	happens(w, C, 1, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->expands, 3);
+	assert_int_equal(w->expand_from, C);
+}
+
+static void what_left_its_only_source_under_way_is_dropped(void **state)
+{
+	struct world *w = *state;
+	struct planner_policy none = { .allow = false };
+
+	add_c(w);
+	assert_int_equal(federation_policy_set(w->f, C, B, &none, 0), 0);
+	happens(w, A, 1, LOG_STORED);
+	happens(w, C, 1, LOG_STORED);
+	tick(w, 1);
+	offered(w, FEDERATION_BRING);
+	expanded(w, true);
+	/* C has it, but no policy lets it come from there */
+	ended(w, FEDERATION_ABSENT);
+	tick(w, 100);
+	assert_int_equal(w->orders, 1);
+	assert_int_equal(w->f->site[B].flow.gone, 1);
+	assert_int_equal(wanted(w), 0);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -119,6 +177,8 @@ int main(void)
 		TEST(source_that_cannot_be_asked_holds_up_no_other),
 		TEST(what_another_site_has_does_not_wait_for_one_that_is_away),
 		TEST(what_a_source_has_no_more_is_asked_of_another),
+		TEST(what_left_its_source_under_way_comes_from_another),
+		TEST(what_left_its_only_source_under_way_is_dropped),
 	};
 
 	return cmocka_run_group_tests_name("federation_sources", tests, NULL, NULL);

@@ -218,6 +218,9 @@ static void deliver(struct world *w, struct shipment_event *e)
 		else
 			cache_put(w, e->to, n);
 		w->delivered += status == STRAIT_STATUS_COMMITTED;
+		w->elsewhere += status == STRAIT_STATUS_COMMITTED && w->absent[e->to][n] != 0 &&
+			w->absent[e->to][n] != from + 1;
+		w->absent[e->to][n] = status == STRAIT_STATUS_NOT_FOUND ? (uint8_t)(from + 1) : 0;
 		assert_int_equal(orderbook_result(w->book, e->wire, i, status, 1000,
 					 w->now_ns / MS),
 			0);
@@ -228,7 +231,7 @@ static uint8_t end_of(unsigned int status)
 {
 	if (status == STRAIT_STATUS_COMMITTED || status == STRAIT_STATUS_EXISTS)
 		return FEDERATION_DONE;
-	return status == STRAIT_STATUS_NOT_FOUND ? FEDERATION_GONE : FEDERATION_FAILED;
+	return status == STRAIT_STATUS_NOT_FOUND ? FEDERATION_ABSENT : FEDERATION_FAILED;
 }
 
 static void orders_run(struct world *w)
@@ -560,7 +563,7 @@ static void check_truth(struct world *w)
 	CHECK(w, orderbook_count(w->book) == 0, "%zu orders never end", orderbook_count(w->book));
 }
 
-static void run_seed(uint64_t seed, uint64_t totals[6])
+static void run_seed(uint64_t seed, uint64_t totals[7])
 {
 	struct world *w = calloc(1, sizeof(*w));
 
@@ -596,6 +599,7 @@ static void run_seed(uint64_t seed, uint64_t totals[6])
 	totals[3] += w->declined;
 	totals[4] += w->stalls;
 	totals[5] += w->full;
+	totals[6] += w->elsewhere;
 	master_stop(w);
 	for (int i = 0; i < SITES; i++) {
 		sitemaster_stop(w, i);
@@ -615,18 +619,19 @@ static uint64_t number(const char *name, uint64_t def)
 static void the_view_converges_and_nothing_is_done_twice(void **state)
 {
 	uint64_t first = number("CONTROL_SIM_FIRST", 1), n = number("CONTROL_SIM_SEEDS", SEEDS);
-	uint64_t totals[6] = { 0 };
+	uint64_t totals[7] = { 0 };
 
 	(void)state;
 	for (uint64_t seed = first; seed < first + n; seed++)
 		run_seed(seed, totals);
 	print_message("%llu seeds: %llu orders, %llu objects brought, %llu crashes and cuts, "
-		      "%llu declined\n",
+		      "%llu declined, %llu from another site than the first\n",
 		(unsigned long long)n, (unsigned long long)totals[0], (unsigned long long)totals[1],
-		(unsigned long long)totals[2], (unsigned long long)totals[3]);
+		(unsigned long long)totals[2], (unsigned long long)totals[3],
+		(unsigned long long)totals[6]);
 	/* a world in which nothing happens proves nothing */
 	assert_true(totals[1] >= 40 * n && totals[2] >= 20 * n && totals[3] > 0 && totals[4] >= n &&
-		totals[5] >= n);
+		totals[5] >= n && totals[6] >= 2 * n);
 }
 
 int main(void)

@@ -103,6 +103,8 @@ struct world {
 	struct orderbook *book;
 	struct shipment_event flying[SHIPMENTS_MAX];
 	uint8_t on_its_way[SITES][OBJECTS];
+	uint8_t absent[SITES][OBJECTS]; /* 1 + the site that had it no more when it was to come */
+	uint64_t elsewhere;             /* brought from another then */
 	uint64_t orders, delivered, crashes, cuts, lost, declined;
 	uint64_t full_until_ns; /* the master's disk */
 	uint64_t full, stalls;
