@@ -178,8 +178,8 @@ static int pragma_number(struct ledger *l, const char *sql, int64_t *out)
 static void say_damaged(const char *path, const char *what, char *err, size_t err_len)
 {
 	snprintf(err, err_len,
-		"%s: the file is damaged (%.120s): keep a copy, put back an older one or begin with "
-		"none, and with --min-term above the highest term that edges know",
+		"%s: the file is damaged (%.120s): keep a copy, put back an older one or begin "
+		"with none, and with --min-term above the highest term that edges know",
 		path, what);
 }
 

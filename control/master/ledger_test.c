@@ -313,8 +313,8 @@ static void file_replace(const char *bytes, size_t len)
 }
 
 /*
- * Some bytes of the file are others, by seed: it is refused with words, or every order is there. What
- * is within the bytes of a key only a checksum could tell.
+ * Some bytes of the file are others, by seed: it is refused with words, or every order is there.
+ * What is within the bytes of a key only a checksum could tell.
  */
 static void damaged_file_is_refused_or_has_every_order(void **state)
 {

@@ -15,8 +15,9 @@
  * has nor the bytes of all that wait. So what the kernel has received on a connection is held
  * against what was taken out of it (TCP alone): a peer whose bytes wait by more than
  * STREAM_UNREAD_MAX, or by more than the largest message while none gets whole, is cut off, and
- * connected with again after a second, two, four .. a minute. A part without bytes is two of them on
- * the line and 64 in ZeroMQ's memory, so such a message takes up to half a GiB before it is noticed.
+ * connected with again after a second, two, four .. a minute. A part without bytes is two of them
+ * on the line and 64 in ZeroMQ's memory, so such a message takes up to half a GiB before it is
+ * noticed.
  *
  * A hub is what all subscriptions of a process share: one context of ZeroMQ, one thread of it.
  */
