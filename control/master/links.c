@@ -47,6 +47,18 @@ static bool on_used(void *ctx, const struct shares_flow *f, uint64_t *bps)
 	return false;
 }
 
+static bool on_hears(void *ctx, const struct shares_flow *f)
+{
+	const Strait__EdgeReport *r = edge_in(f->to)->report;
+
+	(void)ctx;
+	for (size_t i = 0; r != NULL && i < r->n_links; i++)
+		if (r->links[i]->up && strcmp(r->links[i]->peer_site, f->from->site) == 0 &&
+			strcmp(r->links[i]->peer_edge, f->from->name) == 0)
+			return true;
+	return r == NULL;
+}
+
 static void on_send(void *ctx, struct shares_edge *to)
 {
 	static Strait__EdgeLink links[LINKS_MAX];
@@ -82,7 +94,7 @@ static void on_send(void *ctx, struct shares_edge *to)
 
 void links_init(struct master *m)
 {
-	static const struct shares_ops ops = { on_caps, on_used, on_send };
+	static const struct shares_ops ops = { on_caps, on_used, on_hears, on_send };
 
 	shares_init(&m->shares, &ops, m, clock_now_ns());
 }

@@ -220,7 +220,8 @@ void shares_update(struct shares *s, uint64_t now_ns)
 		next = TAILQ_NEXT(f, entry);
 		if (f->from->connected)
 			continue;
-		if (now_ns - f->from->down_ns >= SHARES_SILENT_NS)
+		if (now_ns - f->from->down_ns >= SHARES_SILENT_NS &&
+			!(f->to->connected && s->ops->hears(s->ctx, f)))
 			cap_grant_set(&f->grant, 0);
 		if (f->grant.bound_bps == 0 && f->shipments == 0)
 			flow_del(s, f);

@@ -17,8 +17,8 @@
  * share unused for longer than a second: then what it uses and a quarter more.
  *
  * Of an edge that is away nothing is known, so its share stays reserved, until it is back and says
- * what it has, or was lost and the edges it sent to say that they hear it no more (fenced), or
- * SHARES_SILENT_NS have passed: by then its sessions have ended by themselves.
+ * what it has; or was lost, and the edges it sent to say that they hear it no more (fenced); or for
+ * SHARES_SILENT_NS, if by then the edge it sent to has no session of it, or is away, too.
  *
  * One that was lost and is back has what was given to others: it is told to give it up before
  * others hear it again.
@@ -73,6 +73,8 @@ struct shares_ops {
 	void (*caps)(void *ctx, const char *from, const char *to, struct shares_caps *out);
 	/** What it was seen to send; false: not known. */
 	bool (*used)(void *ctx, const struct shares_flow *f, uint64_t *bps);
+	/** Whether `to`, which is connected, has a session of `from`, as far as is known. */
+	bool (*hears)(void *ctx, const struct shares_flow *f);
 	/**
 	 * Send the edge all its shares (told_bps of each of its flows that is not 0) and all fenced
 	 * edges of other sites, with the number e->seq. It may get lost.

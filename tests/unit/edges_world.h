@@ -198,7 +198,14 @@ static void on_send(void *ctx, struct shares_edge *e)
 		m->fenced[k] = w->node[k].shares.fenced && site_of(k) != site_of(i);
 }
 
-static const struct shares_ops ops = { on_caps, on_used, on_send };
+static bool on_hears(void *ctx, const struct shares_flow *f)
+{
+	(void)ctx;
+	(void)f;
+	return true;
+}
+
+static const struct shares_ops ops = { on_caps, on_used, on_hears, on_send };
 
 static void disconnect(struct world *w, int i)
 {
