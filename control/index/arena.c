@@ -70,6 +70,8 @@ int arena_init(struct arena *a, uint64_t limit, bool shared)
 		ret = share(a);
 	if (ret < 0)
 		arena_fini(a);
+	else
+		(void)madvise(a->base, a->limit, MADV_HUGEPAGE);
 	return ret;
 }
 
@@ -105,10 +107,9 @@ static int extend(struct arena *a, uint64_t at, uint64_t bytes)
 /* An error here is the last chance to hear of it: later it is a signal, perhaps a reader's. */
 static int populate(struct arena *a, uint64_t at, uint64_t bytes)
 {
+	uint64_t end = (at + bytes + ARENA_HUGE - 1) & -(uint64_t)ARENA_HUGE;
 	uint8_t *p = a->base + at;
 
-	if (bytes >= ARENA_HUGE)
-		(void)madvise(p, bytes, MADV_HUGEPAGE);
 	if (a->fd < 0)
 		return 0;
 	if (madvise(p, bytes, MADV_POPULATE_WRITE) < 0) {
@@ -116,8 +117,10 @@ static int populate(struct arena *a, uint64_t at, uint64_t bytes)
 			return -ENOMEM;
 		memset(p, 0, bytes);
 	}
+	/* What is huge already stays so; what lies beside it in the same page becomes so, too. */
+	at &= -(uint64_t)ARENA_HUGE;
 	if (bytes >= ARENA_HUGE)
-		(void)madvise(p, bytes, MADV_COLLAPSE);
+		(void)madvise(a->base + at, end - at, MADV_COLLAPSE);
 	return 0;
 }
 
@@ -156,11 +159,6 @@ static void hole_add(struct arena *a, uint64_t at, uint64_t bytes)
 	}
 }
 
-static uint64_t align_up(uint64_t at, uint64_t bytes)
-{
-	return bytes >= ARENA_HUGE ? (at + ARENA_HUGE - 1) & -(uint64_t)ARENA_HUGE : at;
-}
-
 /* The smallest hole that it fits into. */
 static bool hole_take(struct arena *a, uint64_t bytes, uint64_t *at)
 {
@@ -169,17 +167,15 @@ static bool hole_take(struct arena *a, uint64_t bytes, uint64_t *at)
 
 	for (uint32_t i = 0; i < a->nholes; i++) {
 		h = a->holes[i];
-		if (align_up(h.at, bytes) - h.at + bytes <= h.bytes &&
-			(best == UINT32_MAX || h.bytes < a->holes[best].bytes))
+		if (bytes <= h.bytes && (best == UINT32_MAX || h.bytes < a->holes[best].bytes))
 			best = i;
 	}
 	if (best == UINT32_MAX)
 		return false;
 	h = a->holes[best];
 	hole_remove(a, best);
-	*at = align_up(h.at, bytes);
-	hole_add(a, h.at, *at - h.at);
-	hole_add(a, *at + bytes, h.at + h.bytes - *at - bytes);
+	*at = h.at;
+	hole_add(a, h.at + bytes, h.bytes - bytes);
 	return true;
 }
 
@@ -192,11 +188,10 @@ int arena_take(struct arena *a, uint64_t bytes, uint64_t *at)
 		if (a->fd >= 0)
 			memset(a->base + *at, 0, bytes);
 	} else {
-		*at = align_up(a->top, bytes);
+		*at = a->top;
 		ret = extend(a, *at, bytes);
 		if (ret < 0)
 			return ret;
-		hole_add(a, a->top, *at - a->top);
 		a->top = *at + bytes;
 	}
 	ret = populate(a, *at, bytes);

@@ -19,8 +19,8 @@
  * there before a reader can come by them: a reader never is the one for whom memory does not
  * suffice.
  *
- * Sizes of 2 MiB and more lie on huge pages, if the kernel has any (MADV_COLLAPSE or
- * shmem_enabled=advise; Linux 6.1).
+ * All of it lies on huge pages as far as the kernel has any (shared: shmem_enabled=advise, or
+ * MADV_COLLAPSE of Linux 6.1 for what is larger than one).
  */
 
 enum { ARENA_PAGE = 4096, ARENA_HUGE = 2 << 20 };
@@ -45,8 +45,7 @@ int arena_init(struct arena *a, uint64_t limit, bool shared);
 void arena_fini(struct arena *a);
 
 /**
- * Zeroed bytes, in whole pages, huge ones where they fill one. *at is never 0 after the first.
- * 0 or -ENOMEM.
+ * Zeroed bytes, in whole pages. *at is never 0 after the first. 0 or -ENOMEM.
  */
 int arena_take(struct arena *a, uint64_t bytes, uint64_t *at);
 /** Late readers may go on reading what will be other things' memory. */
