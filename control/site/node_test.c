@@ -399,6 +399,10 @@ static void configuration_mistakes_name_file_and_line(void **state)
 		  "tenants:\n  - { name: default, groups: [root] }\n",
 			":6: tenants[0].groups: is of those who ask over a socket: give socket" },
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
+		  "  - { name: w, pool: x, tenant: t }\ntenants:\n  - { name: default }\n"
+		  "  - { name: t }\n",
+			":5: sources[1]: x is the pool of source v, too: a pool is of one tenant" },
+		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
 		  "tenants:\n  - { name: default }\nnegative_for: 2h\n",
 			":7: negative_for: must be" },
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"

@@ -273,6 +273,11 @@ static int check_source(struct site_config *cfg, unsigned int i, const char *pat
 		return config_fail(err, err_len, path, where,
 			"a pool has neither events nor admin");
 	}
+	for (unsigned int k = 0; k < i && s->pool != NULL; k++)
+		if (cfg->sources[k].pool != NULL && strcmp(cfg->sources[k].pool, s->pool) == 0)
+			return config_fail(err, err_len, path, where,
+				"%s is the pool of source %s, too: a pool is of one tenant",
+				s->pool, cfg->sources[k].name);
 	for (unsigned int k = 0; k < cfg->tenants_count; k++) {
 		s->tenant_number = (uint16_t)k;
 		if (strcmp(cfg->tenants[k].name, tenant) == 0)
