@@ -95,12 +95,16 @@ static void memif_buffers_hold_a_whole_frame(void **state)
 
 	(void)state;
 	assert_int_equal(parse("net_memif0,role=client", 1500, &d), 0);
-	assert_string_equal(d.devargs, "net_memif0,role=client,bsize=2048,rsize=11");
+	assert_string_equal(d.devargs, "net_memif0,role=client,bsize=1600,rsize=11");
+	assert_int_equal(d.buffer_bytes, 2048);
 	assert_true(d.memif_client);
 	assert_int_equal(parse("net_memif1,role=server,rsize=10", 9000, &d), 0);
 	assert_string_equal(d.devargs, "net_memif1,role=server,rsize=10,bsize=9024");
 	assert_int_equal(d.buffer_bytes, 9024);
 	assert_false(d.memif_client);
+	/* 24 lines would do. */
+	assert_int_equal(parse("net_memif0", 580, &d), 0);
+	assert_string_equal(d.devargs, "net_memif0,bsize=1600,rsize=11");
 	assert_int_equal(parse("net_memif0,bsize=4096", 1500, &d), 0);
 	assert_int_equal(d.buffer_bytes, 4096);
 	assert_true(d.memif_client);
