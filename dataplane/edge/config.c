@@ -24,7 +24,6 @@
 
 enum {
 	UDP_PORT_DEFAULT = 4790,
-	MAX_SLEEP_US_DEFAULT = 100,
 	OBJECTS_DEFAULT = 262144, /* 1G of 4 KiB each */
 	SLOTS_MAX = 65000,        /* 16-bit lists */
 	PACKETS_MAX = 1 << 24,
@@ -425,8 +424,10 @@ static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_conf
 		.telemetry = r->eal.telemetry,
 		.log_level = r->eal.log_level };
 	cfg->poll_mode = r->worker.poll_mode;
-	cfg->max_sleep_us = count_default(ck, "worker.max_sleep_us", &r->worker.max_sleep_us,
-		MAX_SLEEP_US_DEFAULT);
+	cfg->max_sleep_us = r->worker.max_sleep_us != NULL ? *r->worker.max_sleep_us : 0;
+	if (r->worker.max_sleep_us != NULL && cfg->max_sleep_us == 0)
+		fail(ck, "worker.max_sleep_us",
+			"worker.max_sleep_us: 0 makes no sense; poll_mode never sleeps");
 	cfg->burst = r->worker.burst != NULL ? *r->worker.burst : 0;
 	if (r->worker.burst != NULL && (cfg->burst < 2 || cfg->burst > PACER_BURST_MAX))
 		fail(ck, "worker.burst", "worker.burst: 2 to %d packets", PACER_BURST_MAX);

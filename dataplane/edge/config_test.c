@@ -235,6 +235,7 @@ static void errors_name_the_line_and_what_to_do(void **state)
 		{ "credit:", "session: {window_packets: 1000}\ncredit:", 20, "1024 to" },
 		{ "credit:", "worker: {count: 0}\ncredit:", 20, "leave it out" },
 		{ "credit:", "worker: {count: 17}\ncredit:", 20, "at most 16" },
+		{ "credit:", "worker: {max_sleep_us: 0}\ncredit:", 20, "poll_mode" },
 		{ "credit:", "worker: {burst: 1}\ncredit:", 20, "2 to 1024" },
 		{ "credit:", "worker: {burst: 1025}\ncredit:", 20, "2 to 1024" },
 		{ "credit:", "worker: {count: 2, cpu: 0}\ncredit:", 20, "worker.cpus" },

@@ -100,6 +100,8 @@ struct net_ip port_next_hop(const struct port *p, struct net_ip ip);
 uint8_t port_ip_bytes(const struct port *p);
 /** Packets a worker of this port may send at once to make up for having come late (pacer.h). */
 uint32_t port_burst(const struct port *p);
+/** How long its workers may sleep when there is nothing to do, microseconds. */
+uint32_t port_sleep_us(const struct port *p);
 /** Symbol bytes that fill this port's MTU: mtu - IP and UDP - 40, within wire.h's bounds. */
 uint16_t port_symbol_bytes(const struct port *p);
 

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 enum {
-	MAX_SLEEP_US = 100,
 	RING_ENTRIES = 4096,
 	TIMER_SLACK_NS = 1000, /* the kernel's default of 50 us would double the sleep */
 };
@@ -64,7 +63,7 @@ struct worker *worker_create(const struct worker_config *cfg)
 	w->team_count = 1;
 	w->slots_used = 1;
 	if (w->cfg.max_sleep_us == 0)
-		w->cfg.max_sleep_us = MAX_SLEEP_US;
+		w->cfg.max_sleep_us = port_sleep_us(cfg->port);
 	if (w->cfg.max_sleep_us > 100000)
 		w->cfg.max_sleep_us = 100000;
 	if (w->cfg.ring_entries == 0)

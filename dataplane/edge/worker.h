@@ -99,7 +99,7 @@ struct worker_config {
 	unsigned int cpu; /* pinned when pin is set */
 	bool pin;
 	bool poll_mode;        /* never sleep */
-	uint32_t max_sleep_us; /* longest idle sleep, default 100 */
+	uint32_t max_sleep_us; /* longest idle sleep; 0: port_sleep_us() */
 	uint32_t ring_entries; /* commands and events, default 4096 */
 };
 

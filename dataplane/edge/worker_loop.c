@@ -11,7 +11,6 @@ enum {
 	HOUSEKEEPING_TURNS = 256,
 	SPIN_TURNS = 4,        /* idle turns before the first sleep */
 	SLEEP_LEAST_NS = 5000, /* less is over before the kernel put us to bed */
-	FIRST_SLEEP_US = 100,
 	ANNOUNCEMENTS = 3,
 };
 
@@ -89,10 +88,7 @@ static void idle(struct worker *w)
 		rte_pause();
 		return;
 	}
-	w->idle_us = w->idle_us == 0 ? FIRST_SLEEP_US : w->idle_us * 2;
-	if (w->idle_us > w->cfg.max_sleep_us)
-		w->idle_us = w->cfg.max_sleep_us;
-	ns = (uint64_t)w->idle_us * 1000;
+	ns = (uint64_t)w->cfg.max_sleep_us * 1000;
 	next = worker_tx_next(w, &slack);
 	if (next > w->now_ns && next - w->now_ns < ns) {
 		/* Oversleep what the pacers make up for: waking costs as much as some packets. */
@@ -128,7 +124,6 @@ void worker_loop(struct worker *w)
 			wake_control(w);
 		if (busy > 0) {
 			w->stats.busy_loops++;
-			w->idle_us = 0;
 			w->idle_turns = 0;
 		} else {
 			idle(w);

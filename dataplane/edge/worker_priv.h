@@ -112,7 +112,6 @@ struct worker {
 	bool link_up;
 	uint64_t answers_ns, announce_ns, link_ns, housekeeping_ns, stats_ns;
 	uint32_t turns; /* since the last housekeeping */
-	uint32_t idle_us;
 	uint32_t idle_turns;
 
 	struct rte_ring *commands; /* control thread to worker */
