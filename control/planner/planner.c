@@ -78,9 +78,12 @@ struct memory *planner_brought(struct planner *p, uint16_t site)
 int planner_policy_set(struct planner *p, uint16_t from, uint16_t to,
 	const struct planner_policy *policy)
 {
+	bool revoked;
+
 	if (from >= INDEX_SITES || to >= INDEX_SITES || from == to ||
 		policy->class >= WANTED_CLASSES)
 		return -EINVAL;
+	revoked = p->policy[from][to].allow && !policy->allow;
 	p->policy[from][to] = *policy;
 	p->to[from] &= ~(1u << to);
 	p->from[to] &= ~(1u << from);
@@ -88,6 +91,8 @@ int planner_policy_set(struct planner *p, uint16_t from, uint16_t to,
 		p->to[from] |= 1u << to;
 		p->from[to] |= 1u << from;
 	}
+	if (revoked)
+		planner_reroute(p, to);
 	return 0;
 }
 
@@ -166,10 +171,13 @@ static void offer(struct planner *p, uint16_t from, const struct log_record *r, 
 	}
 }
 
-/* It left a site: who waits for it from there takes it from another, or does without. */
+/*
+ * It left a site: who waits for it from there takes it from another, or does without. Nobody waits
+ * for what is there.
+ */
 static void withdraw(struct planner *p, uint16_t from, struct digest128 d, uint64_t value)
 {
-	for (uint32_t left = p->to[from]; left != 0; left &= left - 1) {
+	for (uint32_t left = p->to[from] & ~(uint32_t)value; left != 0; left &= left - 1) {
 		uint16_t to = (uint16_t)__builtin_ctz(left);
 		uint32_t others = (uint32_t)value & p->from[to];
 
@@ -203,7 +211,9 @@ int planner_event(struct planner *p, uint16_t site, const struct log_record *r, 
 		withdraw(p, site, r->digest, now & INDEX_PRESENT_MASK);
 		return 1;
 	}
-	wanted_del(p->wanted[site], r->digest, true);
+	/* What nobody had is not wanted. */
+	if ((old & INDEX_PRESENT_MASK) != 0)
+		wanted_del(p->wanted[site], r->digest, true);
 	if ((r->flags & LOG_FLAG_OURS) != 0 || memory_get(p->brought[site], r->digest, now_s) > 0)
 		p->stats.echoes++;
 	else if ((r->flags & LOG_FLAG_FIXED) != 0)
@@ -213,6 +223,7 @@ int planner_event(struct planner *p, uint16_t site, const struct log_record *r, 
 	return 1;
 }
 
+/* Blindly: to look at what is there first, and fetch less then, took longer. */
 void planner_prefetch(const struct planner *p, uint16_t site, const struct log_record *r)
 {
 	index_prefetch(p->index, r->digest);
@@ -334,7 +345,12 @@ void planner_swap(struct planner *p, uint16_t site, uint32_t first, uint32_t las
 
 void planner_drop(struct planner *p, uint16_t site)
 {
+	bool direct = (p->direct >> site & 1) != 0;
+
 	swap(p, site, 0, DIGEST_BUCKETS - 1, true);
+	/* What was loaded counted as there, and who else had it may have lost it since. */
+	if (direct)
+		planner_reroute(p, site);
 }
 
 struct forget {

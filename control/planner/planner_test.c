@@ -348,6 +348,39 @@ static void load(struct planner *p, uint16_t site, uint64_t n, enum log_op op, i
 	assert_int_equal(planner_load(p, site, &r), changed);
 }
 
+static void what_waits_is_not_brought_by_a_policy_that_is_gone(void **state)
+{
+	static const struct planner_policy none = { .allow = false };
+	struct wanted_object out[2];
+	struct planner *p = two_ways();
+
+	(void)state;
+	assert_int_equal(planner_policy_set(p, 2, 1, &open_policy), 0);
+	stored(p, 0, 1);
+	stored(p, 0, 2);
+	stored(p, 2, 2);
+	assert_int_equal(planner_policy_set(p, 0, 1, &none), 0);
+	assert_false(is_wanted(p, 1, 1));
+	assert_int_equal(wanted_take(planner_wanted(p, 1), out, 2), 1);
+	assert_int_equal(out[0].from, 2);
+	planner_destroy(p);
+}
+
+static void what_went_while_a_snapshot_failed_is_not_waited_for(void **state)
+{
+	struct planner *p = two_ways();
+
+	(void)state;
+	stored(p, 0, 1);
+	assert_true(is_wanted(p, 1, 1));
+	load(p, 1, 1, LOG_STORED, 1);
+	removed(p, 0, 1);
+	planner_drop(p, 1);
+	assert_int_equal(value(p, 1), 0);
+	assert_false(is_wanted(p, 1, 1));
+	planner_destroy(p);
+}
+
 static void first_snapshot_of_a_site_needs_no_walk_and_can_be_dropped(void **state)
 {
 	struct planner *p = two_ways();
@@ -450,6 +483,8 @@ int main(void)
 		cmocka_unit_test(policy_filters_by_size_tenant_and_demand),
 		cmocka_unit_test(snapshot_replaces_a_site_and_plans_no_history),
 		cmocka_unit_test(first_snapshot_of_a_site_needs_no_walk_and_can_be_dropped),
+		cmocka_unit_test(what_waits_is_not_brought_by_a_policy_that_is_gone),
+		cmocka_unit_test(what_went_while_a_snapshot_failed_is_not_waited_for),
 		cmocka_unit_test(buckets_that_come_again_are_forgotten_alone),
 		cmocka_unit_test(incremental_diff_is_the_difference_of_the_sets),
 	};
