@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/planner/memory.h"
 
+#include "control/base/pages.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,11 @@ struct memory {
 	uint32_t keep_s;
 };
 
+static size_t image_bytes(const struct memory *m)
+{
+	return (m->mask + 1) * WAYS * sizeof(*m->lines);
+}
+
 struct memory *memory_create(size_t entries, uint32_t keep_s)
 {
 	struct memory *m;
@@ -37,21 +44,19 @@ struct memory *memory_create(size_t entries, uint32_t keep_s)
 		return NULL;
 	m->mask = lines - 1;
 	m->keep_s = keep_s;
-	m->lines = aligned_alloc(64, lines * WAYS * sizeof(*m->lines));
-	if (m->lines == NULL) {
-		free(m);
-		errno = ENOMEM;
-		return NULL;
-	}
-	memset(m->lines, 0, lines * WAYS * sizeof(*m->lines));
-	return m;
+	m->lines = pages_get(image_bytes(m));
+	if (m->lines != NULL)
+		return m;
+	free(m);
+	errno = ENOMEM;
+	return NULL;
 }
 
 void memory_destroy(struct memory *m)
 {
 	if (m == NULL)
 		return;
-	free(m->lines);
+	pages_put(m->lines, image_bytes(m));
 	free(m);
 }
 
@@ -137,13 +142,13 @@ void memory_forget(struct memory *m, struct digest128 d)
 
 const void *memory_image(const struct memory *m, size_t *len)
 {
-	*len = (m->mask + 1) * WAYS * sizeof(*m->lines);
+	*len = image_bytes(m);
 	return m->lines;
 }
 
 int memory_restore(struct memory *m, const void *image, size_t len)
 {
-	if (len != (m->mask + 1) * WAYS * sizeof(*m->lines))
+	if (len != image_bytes(m))
 		return -EINVAL;
 	memcpy(m->lines, image, len);
 	return 0;

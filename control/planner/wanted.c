@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/planner/wanted.h"
 
+#include "control/base/pages.h"
 #include "control/index/index.h"
 
 #include <errno.h>
@@ -30,6 +31,12 @@ struct set {
 	uint16_t tenant;
 };
 
+/*
+ * Lists by hash. As many slots as there may be entries would be megabytes that a few entries are
+ * spread over, each look another cache miss; so there are as many as there were ever entries.
+ */
+enum { SLOTS_LEAST = 1 << 10, SLOTS_MOST = 1 << 24 };
+
 struct wanted {
 	uint32_t max, mask, count;
 	struct object **by_digest, *unused; /* freed objects, for the next */
@@ -42,19 +49,21 @@ struct wanted {
 	struct wanted_stats stats;
 };
 
+static size_t head_bytes(uint32_t mask)
+{
+	return ((size_t)mask + 1) * sizeof(void *);
+}
+
 struct wanted *wanted_create(uint32_t max)
 {
 	struct wanted *w = calloc(1, sizeof(*w));
-	uint32_t slots = 64;
 
 	if (w == NULL)
 		return NULL;
-	while (slots < max && slots < 1u << 24)
-		slots *= 2;
 	w->max = max;
-	w->mask = slots - 1;
-	w->by_digest = calloc(slots, sizeof(struct object *));
-	w->by_id = calloc(slots, sizeof(struct set *));
+	w->mask = SLOTS_LEAST - 1;
+	w->by_digest = pages_get(head_bytes(w->mask));
+	w->by_id = pages_get(head_bytes(w->mask));
 	for (int i = 0; i < WANTED_CLASSES; i++)
 		for (int from = 0; from < INDEX_SITES; from++)
 			TAILQ_INIT(&w->queue[i][from]);
@@ -65,6 +74,46 @@ struct wanted *wanted_create(uint32_t max)
 		return NULL;
 	}
 	return w;
+}
+
+static uint32_t slot_of_set(uint64_t id, uint32_t mask)
+{
+	return (uint32_t)(id ^ id >> 29) & mask;
+}
+
+/* More slots, or the lists get longer. */
+static void grow(struct wanted *w)
+{
+	uint32_t mask = w->mask * 4 + 3;
+	struct object **objects = pages_get(head_bytes(mask)), *x;
+	struct set **sets = pages_get(head_bytes(mask)), *s;
+
+	if (objects == NULL || sets == NULL) {
+		pages_put(objects, head_bytes(mask));
+		pages_put(sets, head_bytes(mask));
+		return;
+	}
+	for (uint32_t i = 0; i <= w->mask; i++) {
+		while ((x = w->by_digest[i]) != NULL) {
+			struct object **to = &objects[x->o.digest.lo & mask];
+
+			w->by_digest[i] = x->next_hash;
+			x->next_hash = *to;
+			*to = x;
+		}
+		while ((s = w->by_id[i]) != NULL) {
+			struct set **to = &sets[slot_of_set(s->id, mask)];
+
+			w->by_id[i] = s->next_hash;
+			s->next_hash = *to;
+			*to = s;
+		}
+	}
+	pages_put(w->by_digest, head_bytes(w->mask));
+	pages_put(w->by_id, head_bytes(w->mask));
+	w->by_digest = objects;
+	w->by_id = sets;
+	w->mask = mask;
 }
 
 static struct object **find(const struct wanted *w, struct digest128 d)
@@ -83,7 +132,7 @@ void wanted_prefetch(const struct wanted *w, struct digest128 d)
 
 static struct set **set_find(const struct wanted *w, uint64_t id, uint16_t tenant)
 {
-	struct set **p = &w->by_id[(id ^ id >> 29) & w->mask];
+	struct set **p = &w->by_id[slot_of_set(id, w->mask)];
 
 	while (*p != NULL && ((*p)->id != id || (*p)->tenant != tenant))
 		p = &(*p)->next_hash;
@@ -211,8 +260,8 @@ void wanted_destroy(struct wanted *w)
 		w->unused = x->next_hash;
 		free(x);
 	}
-	free(w->by_digest);
-	free(w->by_id);
+	pages_put(w->by_digest, head_bytes(w->mask));
+	pages_put(w->by_id, head_bytes(w->mask));
 	free(w);
 }
 
@@ -266,6 +315,10 @@ int wanted_add(struct wanted *w, const struct log_record *r, uint16_t from, uint
 	x = object_get(w);
 	if (x == NULL)
 		return -ENOMEM;
+	if (w->count > w->mask && w->mask < SLOTS_MOST - 1) {
+		grow(w);
+		p = find(w, r->digest);
+	}
 	x->o = (struct wanted_object){ r->digest, r->set, now_ns, r->size, r->position, r->tenant,
 		from, class, 0 };
 	x->next_hash = *p;

@@ -30,6 +30,44 @@ static int add(struct wanted *w, uint64_t n, uint64_t set, uint16_t members)
 	return wanted_add(w, &r, 0, WANTED_NORMAL, false, n);
 }
 
+static void many_are_found_as_few_are(void **state)
+{
+	enum { N = 50000 };
+	struct wanted *w = wanted_create(2 * N);
+	struct wanted_object out[64];
+	struct wanted_stats st;
+	uint64_t next = 1;
+	size_t n;
+
+	(void)state;
+	/* every other one in a set of two, whose other member comes last */
+	for (uint64_t i = 1; i <= N; i++)
+		assert_int_equal(add(w, i, i % 2 == 0 ? i : 0, i % 2 == 0 ? 2 : 0), 0);
+	for (uint64_t i = 1; i <= N; i++)
+		assert_true(wanted_has(w, record(i, 0, 0, 0).digest));
+	assert_false(wanted_has(w, record(N + 1, 0, 0, 0).digest));
+	for (uint64_t i = 2; i <= N; i += 4)
+		wanted_del(w, record(i, 0, 0, 0).digest, false);
+	wanted_stats_get(w, &st);
+	assert_int_equal(st.objects, N / 2);
+	assert_int_equal(st.waiting, N / 4);
+	while ((n = wanted_take(w, out, 1)) > 0) {
+		assert_int_equal(out[0].digest.lo, next);
+		next += 2;
+	}
+	assert_int_equal(next, N + 1);
+	/* a set is found, too: it is whole when its other member is here */
+	for (uint64_t i = 4; i <= N; i += 4) {
+		struct log_record r = record(N + i, i, 1, 2);
+
+		assert_int_equal(wanted_have(w, &r, 1), 0);
+	}
+	wanted_stats_get(w, &st);
+	assert_int_equal(st.objects, N / 4);
+	assert_int_equal(st.waiting, 0);
+	wanted_destroy(w);
+}
+
 static void classes_then_age_decide_the_order(void **state)
 {
 	struct wanted *w = wanted_create(100);
@@ -339,6 +377,7 @@ static void sources_take_turns_by_age_and_held_ones_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(many_are_found_as_few_are),
 		cmocka_unit_test(classes_then_age_decide_the_order),
 		cmocka_unit_test(set_waits_until_it_is_whole_and_comes_in_one_piece),
 		cmocka_unit_test(set_that_loses_a_member_waits_again),
