@@ -208,7 +208,7 @@ const struct ctl_command ctl_commands[] = {
 	{ "order", "watch", "ID", 1, 1, "follow an order until it has finished", NULL,
 		cmd_order_watch },
 	{ "order", "cancel", "ID", 1, 1, "cancel what is not shipped yet", NULL, cmd_order_cancel },
-	{ NULL, "commits", "", 0, 0, "what has arrived, in order, and what arrives", commits_options,
+	{ NULL, "commits", "", 0, 0, "what has arrived anywhere, in order", commits_options,
 		cmd_commits },
 	{ "replication", "status", "", 0, 0, "views of the sites, backlogs, staleness", NULL,
 		cmd_replication_status },

@@ -11,8 +11,8 @@
  *
  * An incarnation of the log has a random epoch; events have seq 1, 2, .. in it without a hole. The
  * ring keeps the last keep_ns of events, in at most max_bytes: at 100,000 events/s a minute takes
- * 240 MB; an idle site takes one chunk, and 512 KiB for the last seqs of buckets. A reader names what it has (epoch and the next seq it
- * wants) and learns how to go on.
+ * 240 MB; an idle site takes one chunk, and each 512 KiB for the last seqs of buckets. A reader
+ * names what it has (epoch and the next seq it wants) and learns how to go on.
  */
 
 enum { LOG_CHUNK_RECORDS = 1024 };

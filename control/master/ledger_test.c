@@ -635,6 +635,23 @@ static void who_reads_commits_that_were_forgotten_is_told(void **state)
 	ledger_close(l);
 }
 
+/* The wall clock stood back when it ended: it is forgotten before its commits are. */
+static void a_commit_whose_order_is_forgotten_is_not_kept(void **state)
+{
+	struct ledger *l = open_ledger();
+	struct orderbook *b = orderbook_create(1, 1);
+	struct taken t;
+
+	(void)state;
+	ship(l, b);
+	store(l, b);
+	assert_int_equal(ledger_prune(l, 3000), 1);
+	assert_int_equal(ledger_commit_first(l), 1);
+	assert_int_equal(take(l, 1, &t), -ESTALE);
+	orderbook_destroy(b);
+	ledger_close(l);
+}
+
 static void an_order_is_of_a_tenant_if_all_of_it_is(void **state)
 {
 	static const struct orderbook_key mine[] = {
@@ -686,6 +703,7 @@ int main(void)
 		TEST(each_commit_is_told_once_in_order_over_a_restart),
 		TEST(a_commit_that_was_rolled_back_keeps_no_number),
 		TEST(who_reads_commits_that_were_forgotten_is_told),
+		TEST(a_commit_whose_order_is_forgotten_is_not_kept),
 		TEST(an_order_is_of_a_tenant_if_all_of_it_is),
 	};
 #undef TEST

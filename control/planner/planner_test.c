@@ -287,7 +287,7 @@ static void snapshot_replaces_a_site_and_plans_no_history(void **state)
 	planner_destroy(p);
 }
 
-/* In a generation of its own, and in the present one of a site that is loaded for the first time. */
+/* In a generation of its own, and in the present one of a site that is loaded as the first time. */
 static void buckets_that_come_again_are_forgotten_alone(void **state)
 {
 	for (int direct = 0; direct < 2; direct++) {
