@@ -11,7 +11,7 @@
 #define M UINT64_C(1000000)
 #define S UINT64_C(1000000000)
 
-/* Two edges of site a that send to one of b, within 100 Mbit/s; what they were told counts, not when. */
+/* Two edges of site a that send to one of b, within 100 Mbit/s. */
 static struct world {
 	struct shares shares;
 	struct shares_edge a1, a2, b1;
