@@ -18,7 +18,9 @@
  *   client   a request with EXIST_MISSED: these were asked for in that memory and are not there.
  *            No answer comes. Hints for the planner, of a flood only some
  *
- * A server of before EXIST_MAP closes the connection at it. Digests are keyed by the tenant's secret, which the server tells the tenant's own processes (it
+ * A server of before EXIST_MAP closes the connection at it.
+ *
+ * Digests are keyed by the tenant's secret, which the server tells the tenant's own processes (it
  * knows them by their credentials): so nobody can ask about another tenant's keys, or about any
  * tenant's without being one. A request that breaks the form is answered by closing.
  */

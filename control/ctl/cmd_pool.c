@@ -204,8 +204,8 @@ static int ask_site(struct ctl *ctl, const char *path, const struct keys *keys)
 			path);
 	else if (e == -EACCES)
 		rc = ctl_fail(CTL_FAILED,
-			"%s: user %u is not of this socket's tenant: name it, or a group that it is "
-			"in, under the tenant in the site master's configuration",
+			"%s: user %u is not of this socket's tenant: name it, or a group that it "
+			"is in, under the tenant in the site master's configuration",
 			path, (unsigned int)geteuid());
 	else if (e < 0)
 		rc = ctl_fail(CTL_FAILED, "%s: %s", path, strait_strerror(e));

@@ -69,7 +69,7 @@ void failed_order(struct master *m, const struct order *o)
 	struct batch from = { .client = client_of(r, replication_slot(r, o->from_site)) };
 	struct batch to = { .client = client_of(r, replication_slot(r, o->to_site)) };
 
-	/* Of a fetch: in the background nobody waits, and a site's edge may not read all it holds. */
+	/* In the background nobody waits, and a site's edge may not read all that it holds. */
 	if (o->class != STRAIT_CLASS_URGENT)
 		return;
 	for (const struct order_object *x = o->dirty_objects; x != NULL; x = x->next_dirty) {

@@ -238,7 +238,7 @@ static void what_could_not_be_fetched_is_said_not_to_be_there_until_it_comes(voi
 	/* of a tenant that is not here, or of a longer or shorter name, it is nothing to us */
 	publish(f, 1, true);
 	assert_true(answers(f, x, "nynnnnnn"));
-	site_node_failed(f->node, "defaul", 6, "key-1", 5);
+	site_node_failed(f->node, "def", 3, "key-1", 5);
 	site_node_failed(f->node, "default2", 8, "key-1", 5);
 	publish(f, 2, false);
 	publish(f, 2, true);
@@ -385,16 +385,18 @@ static void configuration_mistakes_name_file_and_line(void **state)
 		  "x1234567890123456789012345678901234567890123456789012345678901234 }\n",
 			":7: tenants[1].name: a tenant has 1 to 64 bytes" },
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
-		  "tenants:\n  - { name: default, socket: /s, users: [root, no-such-user] }\n",
-			":6: tenants[0].users: this machine knows no user of that name or number: "
-			"no-such-user" },
+		  "tenants:\n  - { name: t, socket: /s, users: [root, no-one] }\n"
+		  "  - { name: default }\n",
+			":6: tenants[0].users: this machine knows no user of that name or "
+			"number: no-one" },
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
 		  "tenants:\n  - { name: default, socket: /s, users: [4294967295] }\n",
 			":6: tenants[0].users: this machine knows no user" },
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
-		  "tenants:\n  - { name: default, socket: /s, users: [root], groups: [no-group] }\n",
-			":6: tenants[0].groups: this machine knows no group of that name or number: "
-			"no-group" },
+		  "tenants:\n  - { name: t, socket: /s, users: [root], groups: [no-one] }\n"
+		  "  - { name: default }\n",
+			":6: tenants[0].groups: this machine knows no group of that name or "
+			"number: no-one" },
 		{ "site: a\nsecret: %s/secret\nsources:\n  - { name: v, pool: x }\n"
 		  "tenants:\n  - { name: default, groups: [root] }\n",
 			":6: tenants[0].groups: is of those who ask over a socket: give socket" },

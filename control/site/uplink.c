@@ -330,7 +330,7 @@ static int on_digests(struct uplink *u, uint16_t type, const uint8_t *body, size
 	return rc;
 }
 
-/* What could not be fetched, here or from here. Of a tenant that is not ours it is nothing to us. */
+/* What could not be fetched, here or from here. Tenants that are not ours are nothing to us. */
 static int on_failed(struct uplink *u, const uint8_t *body, size_t len)
 {
 	Strait__SiteFailed *msg = strait__site_failed__unpack(NULL, len, body);

@@ -42,8 +42,8 @@ static inline void keys_key(uint64_t n, uint8_t out[static KEYS_BYTES])
 	__builtin_memcpy(out, &d, sizeof(d));
 }
 /**
- * The part of exist_run() that a client has through libstrait: in memory with all the keys (keys_key(),
- * digests by that secret), and over the socket; adds keys to the index.
+ * The part of exist_run() that a client has through libstrait: in memory with all the keys
+ * (keys_key(), digests by that secret), and over the socket; adds keys to the index.
  */
 int exist_client_run(const struct bench_options *o, struct existence *e,
 	const struct digest_key *secret, struct result *r);
