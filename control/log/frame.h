@@ -41,10 +41,10 @@
  * A snapshot that was cut goes on with the bucket that is missing. If the events since are there,
  * they follow; if not, in the same epoch they need not: the site knows which of the buckets that
  * the reader has changed since, says so after the SNAPSHOT (CHANGED), and sends these anew before
- * the others (AGAIN). Until it has them all the reader says in each RESUME since when the buckets from
- * `again` on are not known to be whole, and CHANGED follows RESUMED, too. Where more than half of
- * the buckets changed, all comes anew. A site that is older does not look at it, and a reader that
- * is older is not sent any of it; so the version is the same.
+ * the others (AGAIN). Until it has them all the reader says in each RESUME since when the buckets
+ * from `again` on are not known to be whole, and CHANGED follows RESUMED, too. Where more than half
+ * of the buckets changed, all comes anew. A site that is older does not look at it, and a reader
+ * that is older is not sent any of it; so the version is the same.
  *
  * Pure. The connection under it tells how long a frame is.
  */
