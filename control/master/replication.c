@@ -524,6 +524,13 @@ static int check_register(struct client *c, const Strait__SiteRegister *msg, int
 		return -EACCES;
 	}
 	*slot = replication_slot(r, msg->site);
+	if (*slot < 0 && site_find(c->master, msg->site) != NULL) {
+		snprintf(why, len,
+			"site %s is known, but this master follows %d others, and no more: remove one "
+			"(straitctl site del), or make what site %s has sources of another site",
+			msg->site, INDEX_SITES, msg->site);
+		return -ENOSPC;
+	}
 	if (*slot < 0 || msg->boot_id.len != sizeof(s->boot_id)) {
 		snprintf(why, len,
 			"site %s is not followed by this master: add it with straitctl site add %s",
