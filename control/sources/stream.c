@@ -52,8 +52,8 @@ struct stream {
 	const struct stream_handler *handler;
 	void *ctx;
 	const char *name, *endpoint, *topic;
-	void *sub, *monitor; /* NULL: cut off */
-	struct event *readable, *monitored;
+	void *sub, *monitor;                        /* NULL: cut off */
+	struct event *readable, *monitored, *again; /* again: a timer, for what one go left */
 	struct intake intake;
 	bool paused, connected;
 	unsigned int cuts, losses;
@@ -63,7 +63,7 @@ struct stream {
 struct stream_dealer {
 	void (*on_message)(const struct stream_message *m, void *ctx);
 	void *ctx, *socket, *monitor;
-	struct event *readable;
+	struct event *readable, *again;
 	struct intake intake;
 };
 
@@ -164,6 +164,14 @@ static bool is_flooded(struct intake *in, bool paused)
 	return endless || unread > STREAM_UNREAD_MAX;
 }
 
+/* In the loop's next turn: an event made active is run in this one, before timers and the rest. */
+static void go_on(struct event *again)
+{
+	struct timeval soon = { 0, 0 };
+
+	event_add(again, &soon);
+}
+
 /* ZeroMQ's descriptor tells edges, so everything is taken, or we come back by ourselves. */
 static void readable_cb(evutil_socket_t fd, short what, void *arg)
 {
@@ -179,7 +187,7 @@ static void readable_cb(evutil_socket_t fd, short what, void *arg)
 		if (n == 0)
 			return;
 	}
-	event_active(s->readable, EV_READ, 0);
+	go_on(s->again);
 }
 
 /* The next event of a monitor, 0: none. Of CONNECTED the value is the descriptor. */
@@ -293,7 +301,8 @@ static int subscribe(struct stream *s)
 		return -errno;
 	s->readable = watch(h->base, s->sub, readable_cb, s);
 	s->monitored = watch(h->base, s->monitor, monitored_cb, s);
-	return s->readable != NULL && s->monitored != NULL ? 0 : -ENOMEM;
+	s->again = evtimer_new(h->base, readable_cb, s);
+	return s->readable != NULL && s->monitored != NULL && s->again != NULL ? 0 : -ENOMEM;
 }
 
 static void unsubscribe(struct stream *s)
@@ -302,11 +311,13 @@ static void unsubscribe(struct stream *s)
 		event_free(s->readable);
 	if (s->monitored != NULL)
 		event_free(s->monitored);
+	if (s->again != NULL)
+		event_free(s->again);
 	if (s->monitor != NULL)
 		zmq_close(s->monitor);
 	if (s->sub != NULL)
 		zmq_close(s->sub);
-	s->readable = s->monitored = NULL;
+	s->readable = s->monitored = s->again = NULL;
 	s->monitor = s->sub = NULL;
 }
 
@@ -411,7 +422,7 @@ static void answered_cb(evutil_socket_t fd, short what, void *arg)
 		if (n == 0)
 			return;
 	}
-	event_active(d->readable, EV_READ, 0);
+	go_on(d->again);
 }
 
 struct stream_dealer *stream_dealer_create(struct stream_hub *h, const char *endpoint,
@@ -438,7 +449,8 @@ struct stream_dealer *stream_dealer_create(struct stream_hub *h, const char *end
 		goto err;
 	}
 	d->readable = watch(h->base, d->socket, answered_cb, d);
-	if (d->readable != NULL)
+	d->again = evtimer_new(h->base, answered_cb, d);
+	if (d->readable != NULL && d->again != NULL)
 		return d;
 err:
 	stream_dealer_destroy(d);
@@ -452,6 +464,8 @@ void stream_dealer_destroy(struct stream_dealer *d)
 		return;
 	if (d->readable != NULL)
 		event_free(d->readable);
+	if (d->again != NULL)
+		event_free(d->again);
 	if (d->monitor != NULL)
 		zmq_close(d->monitor);
 	if (d->socket != NULL)
