@@ -25,29 +25,14 @@ ip -n $ns_a addr add 10.98.0.2/24 dev far
 ip -n $ns_m addr add 10.98.0.1/24 dev far
 
 lab_pki
-"$LAB_BIN/straitctl" pki issue "$LAB_DIR/pki" --role site-master --site a --name site-a \
-	>>"$LAB_DIR/log/pki.out" 2>&1 || die "no certificate for the site master"
 edge_yaml a "net_af_packet0,iface=data" 1G 7401 10.66.0.1 |
 	sed -e "s/listen: 127.0.0.1/listen: 10.98.0.2/" \
 		-e "s/address: 127.0.0.1:.*/address: 10.98.0.1:7400/" >"$LAB_DIR/a.yaml"
 master_yaml 10.98.0.1:7400 >"$LAB_DIR/master.yaml"
 head -c 32 /dev/urandom >"$LAB_DIR/secret"
 chmod 600 "$LAB_DIR/secret"
-mkdir -p "$LAB_DIR/site-a"
-cat >"$LAB_DIR/site-a.yaml" <<-YAML
-	site: a
-	secret: $LAB_DIR/secret
-	state_dir: $LAB_DIR/site-a
-	master: 10.98.0.1:7400
-	tls:
-	  ca: $LAB_DIR/pki/ca.pem
-	  cert: $LAB_DIR/pki/site-a.pem
-	  key: $LAB_DIR/pki/site-a.key
-	sources:
-	  - { name: pool-a, pool: $LAB_SHM/a.pool }
-	tenants:
-	  - { name: default, socket: $LAB_DIR/run/exist-a.sock }
-YAML
+lab_site a </dev/null
+sed -i "s/^master: .*/master: 10.98.0.1:7400/" "$LAB_DIR/site-a.yaml"
 ctl() {
 	ip netns exec $ns_m "$LAB_BIN/straitctl" --master 10.98.0.1:7400 --tls-dir "$LAB_DIR/pki" "$@"
 }

@@ -12,6 +12,7 @@ KINDS=(claims deep large garbage flood endless specks parts silent lines drip js
 	status hang replay back)
 RESIDENT_MIB=1500 # of which a message of empty parts takes a half (control/sources/stream.h), more on a busy machine
 lab_init hostile-sources
+LAB_NO_POOL=1
 lab_pki
 master_yaml "127.0.0.1:$LAB_PORT_M" >"$LAB_DIR/master.yaml"
 lab_policies <<-YAML
@@ -44,7 +45,6 @@ site() {
 		done < <(for k in "$@"; do cat "$LAB_DIR/log/$k.out"; done))
 		memory: 64M
 	YAML
-	sed -i '/pool: /d' "$LAB_DIR/site-a.yaml"
 	spawn site-a "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-a.yaml"
 }
 sources() { ctl source list -o json; }

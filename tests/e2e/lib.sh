@@ -292,8 +292,8 @@ lab_configure() {
 	master_yaml "127.0.0.1:$LAB_PORT_M" >"$LAB_DIR/master.yaml"
 }
 
-# lab_site SITE: a site master that follows the pool of the site's edge, $LAB_DIR/site-SITE.yaml. From
-# stdin come more sources, and then more keys.
+# lab_site SITE: a site master that follows the pool of the site's edge (LAB_NO_POOL=1: not),
+# $LAB_DIR/site-SITE.yaml. From stdin come more sources, and then more keys.
 lab_site() {
 	"$LAB_BIN/straitctl" pki issue "$LAB_DIR/pki" --role site-master --site "$1" --name "site-$1" \
 		>>"$LAB_DIR/log/pki.out" 2>&1 || die "no certificate for the site master of $1"
@@ -311,8 +311,8 @@ lab_site() {
 			tenants:
 			  - { name: default, socket: $LAB_DIR/run/exist-$1.sock }
 			sources:
-			  - { name: pool-$1, pool: $LAB_SHM/$1.pool }
 		YAML
+		[ -n "${LAB_NO_POOL:-}" ] || echo "  - { name: pool-$1, pool: $LAB_SHM/$1.pool }"
 		cat
 	} >"$LAB_DIR/site-$1.yaml"
 }

@@ -12,6 +12,7 @@ N=1024
 [ "$(ulimit -Hn)" = unlimited ] || [ "$(ulimit -Hn)" -ge 8192 ] || skip "needs ulimit -Hn of 8192"
 ulimit -n 8192
 lab_init many-sources
+LAB_NO_POOL=1
 lab_pki
 master_yaml "127.0.0.1:$LAB_PORT_M" >"$LAB_DIR/master.yaml"
 lab_policies <<-YAML
@@ -26,7 +27,6 @@ lab_site a <<-YAML
 		echo "  - {name: t$i, events: 'tcp://127.0.0.1:$events', admin: 'http://127.0.0.1:$admin'}"
 	done)
 YAML
-sed -i '/pool: /d' "$LAB_DIR/site-a.yaml"
 site=("$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-a.yaml")
 
 out=$(

@@ -16,9 +16,8 @@ lab_pki
 master_yaml "127.0.0.1:$LAB_PORT_M" >"$LAB_DIR/master.yaml"
 head -c 32 /dev/urandom >"$LAB_DIR/secret"
 chmod 600 "$LAB_DIR/secret"
-mkdir -p "$LAB_DIR"/site-{a,b}
-"$LAB_BIN/straitctl" pki issue "$LAB_DIR/pki" --role site-master --site a --name site-a \
-	>>"$LAB_DIR/log/pki.out" 2>&1 || die "no certificate for the site master of a"
+mkdir -p "$LAB_DIR/site-b"
+LAB_NO_POOL=1
 
 stand_in() { spawn "$1" "$LAB_TEST/e2e/mooncake_stand_in" "${@:2}"; }
 m1() { lab_tell "$ADMIN" "$@"; }
@@ -28,19 +27,11 @@ stand_in tiny $TINY
 wait_ready m1
 wait_ready tiny
 mapfile -t TINY_PORTS < <(grep -v ready "$LAB_DIR/log/tiny.out")
-cat >"$LAB_DIR/site-a.yaml" <<-YAML
-	site: a
-	secret: $LAB_DIR/secret
-	state_dir: $LAB_DIR/site-a
-	master: 127.0.0.1:$LAB_PORT_M
-	tls: { ca: $LAB_DIR/pki/ca.pem, cert: $LAB_DIR/pki/site-a.pem, key: $LAB_DIR/pki/site-a.key }
-	sources:
+lab_site a <<-YAML
 	  - name: m1
 	    events: tcp://127.0.0.1:$EVENTS
 	    admin: http://127.0.0.1:$ADMIN
 	    list_every: 3s
-	tenants:
-	  - { name: default, socket: $LAB_DIR/run/exist-a.sock }
 YAML
 {
 	cat <<-YAML
