@@ -5,8 +5,9 @@
 
 /*
  * Zeroed memory for tables that are read at random: by mmap, in huge pages if there is enough for
- * half of one. A table of 4 KiB pages beyond what the TLB holds costs a page walk at each look, which is as
- * much as the cache miss itself, and more under a hypervisor. Nothing is resident until touched.
+ * half of one. A table of 4 KiB pages beyond what the TLB holds costs a page walk at each look,
+ * which is as much as the cache miss itself, and more under a hypervisor. Nothing is resident until
+ * touched.
  */
 
 /** NULL + errno. */
