@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 /*
- * A key that stands in its second bucket moves to its first one after a lookup has looked there, and
- * before it looks into the second. The moment is made by a page that cannot be read: the fault of the
- * second look runs the move.
+ * A key that stands in its second bucket moves to its first one after a lookup has looked there,
+ * and before it looks into the second. The moment is made by a page that cannot be read: the fault
+ * of the second look runs the move.
  */
 
 enum { KEYS = 100000, VALUE = 5 };
