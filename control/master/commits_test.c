@@ -23,7 +23,7 @@
  * real connections whose loop is another one: who is not run does not read.
  */
 
-enum { SUBSCRIBERS = 3, ROUNDS = 20 };
+enum { SUBSCRIBERS = 3, ROUNDS = 8 };
 
 struct subscriber {
 	struct event_base *base;
