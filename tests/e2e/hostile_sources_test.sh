@@ -71,11 +71,12 @@ site "${KINDS[@]}"
 check "the good one is followed among ${#KINDS[@]} that are not" until_true 10 followed 0
 lab_tell "$ADMIN" put k=first
 check "and what it stores" until_true 5 followed 1
-for kind in garbage flood endless specks; do
-	is_fault "$kind" "cut off|cannot be read"
+for kind in endless specks; do
+	is_fault "$kind" "cut off"
 done
-for kind in claims deep parts; do
-	is_fault "$kind" "^[0-9]+ messages or events of it cannot be read"
+# On a busy machine they are cut off, too.
+for kind in garbage flood claims deep parts; do
+	is_fault "$kind" "cut off|^[0-9]+ messages or events of it cannot be read"
 done
 is_fault large "its connection was lost"
 is_fault lines "^is longer than all keys in memory can be|^is listed slowly"
