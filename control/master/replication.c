@@ -526,8 +526,9 @@ static int check_register(struct client *c, const Strait__SiteRegister *msg, int
 	*slot = replication_slot(r, msg->site);
 	if (*slot < 0 && site_find(c->master, msg->site) != NULL) {
 		snprintf(why, len,
-			"site %s is known, but this master follows %d others, and no more: remove one "
-			"(straitctl site del), or make what site %s has sources of another site",
+			"site %s is known, but this master follows %d others, and no more: remove "
+			"one (straitctl site del), or make what site %s has sources of another "
+			"site",
 			msg->site, INDEX_SITES, msg->site);
 		return -ENOSPC;
 	}

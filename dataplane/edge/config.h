@@ -52,7 +52,7 @@ struct edge_config {
 	unsigned int cpus[PORT_WORKERS_MAX]; /* of each worker, with pin */
 	bool pin, poll_mode;
 	uint32_t max_sleep_us; /* 0: as suits the port (port_sleep_us()) */
-	uint32_t burst; /* packets; 0: as suits the port (port_burst()) */
+	uint32_t burst;        /* packets; 0: as suits the port (port_burst()) */
 
 	const char *listen, *advertise; /* advertise NULL: listen */
 	const char *master;

@@ -120,8 +120,8 @@ static int memif_socket(struct port_device *d, char *err, size_t err_len)
 }
 
 /*
- * An odd number of lines: buffers of 2048 bytes begin in the same few sets of a cache, and a ring of
- * them takes a third more of it. Room for an Ethernet's usual frame in any case.
+ * An odd number of lines: buffers of 2048 bytes begin in the same few sets of a cache, and a ring
+ * of them takes a third more of it. Room for an Ethernet's usual frame in any case.
  */
 static long memif_buffer_bytes(uint32_t need)
 {

@@ -32,8 +32,8 @@ struct floor;
 
 /**
  * One side: 0 sends, 1 receives. device: memif arguments as of the edge's port, another name and
- * socket. pool: objects to send, not written; the receiver gets memory of its own for what it opens.
- * After eal_start(). NULL + errno.
+ * socket. pool: objects to send, not written; the receiver gets memory of its own for what it
+ * opens. After eal_start(). NULL + errno.
  */
 struct floor *floor_create(const struct bench_options *o, int side, const char *device,
 	uint8_t *pool);
@@ -50,8 +50,8 @@ struct floor_line {
 /**
  * Nanoseconds that a line takes from one CPU to the other, the least of some thousand; both sides
  * call it at once, and the receiver is told 0. A machine whose CPUs are virtual may move them apart
- * while it runs: 25 ns are two that share a cache, 150 two that do not, and every copy costs as much
- * more.
+ * while it runs: 25 ns are two that share a cache, 150 two that do not, and every copy costs as
+ * much more.
  */
 double floor_line_ns(struct floor_line *l, int side);
 
