@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * replication status, source list, policy list, locate, fetch, backfill: what the master knows of
- * the sites by the word of their site masters, and what it does about it.
+ * replication status, source list, locate, fetch, backfill: what the master knows of the sites by
+ * the word of their site masters, and what it does about it.
  */
 
 struct sink {
@@ -232,23 +232,6 @@ static json_t *backlog_json(const Strait__BacklogView *b)
 	return o;
 }
 
-static json_t *policy_json(const Strait__LinkView *l)
-{
-	json_t *o = json_object();
-
-	json_object_set_new(o, "from", json_string(l->from_site));
-	json_object_set_new(o, "to", json_string(l->to_site));
-	json_object_set_new(o, "policy", l->policy != NULL ? json_string(l->policy) : json_null());
-	json_object_set_new(o, "allow", json_boolean(l->allow));
-	json_object_set_new(o, "class", json_string(print_class(l->class_)));
-	json_object_set_new(o, "cap_bps", json_integer((json_int_t)l->cap_bps));
-	if (l->way != NULL)
-		json_object_set_new(o, "way", json_string(l->way));
-	if (l->local_edge != NULL)
-		json_object_set_new(o, "local_edge", json_string(l->local_edge));
-	return o;
-}
-
 static int status_json(const Strait__Reply *r)
 {
 	json_t *o = json_object(), *sites = json_array(), *backlogs = json_array();
@@ -265,7 +248,7 @@ static int status_json(const Strait__Reply *r)
 	json_object_set_new(o, "sites", sites);
 	json_object_set_new(o, "backlogs", backlogs);
 	for (size_t i = 0; i < r->n_links; i++)
-		json_array_append_new(links, policy_json(r->links[i]));
+		json_array_append_new(links, json_policy(r->links[i]));
 	json_object_set_new(o, "links", links);
 	json_object_set_new(o, "counters", counters);
 	return print_json(o, false);
@@ -330,39 +313,6 @@ static bool on_sources(const Strait__Reply *r, void *ctx)
 	return false;
 }
 
-static bool on_policies(const Strait__Reply *r, void *ctx)
-{
-	static const char *const columns[] = { "FROM", "TO", "POLICY", "ALLOW", "CLASS", "WAY",
-		">CAP", NULL };
-	struct sink *s = ctx;
-	json_t *list = s->ctl->json ? json_array() : NULL;
-	struct table *t = s->ctl->json ? NULL : table_create(columns);
-	char cap[UNITS_TEXT_MAX];
-
-	for (size_t i = 0; i < r->n_links; i++) {
-		const Strait__LinkView *l = r->links[i];
-
-		if (s->ctl->json) {
-			json_array_append_new(list, policy_json(l));
-			continue;
-		}
-		table_cell(t, "%s", l->from_site);
-		table_cell(t, "%s", l->to_site);
-		table_cell(t, "%s", l->policy != NULL ? l->policy : "none");
-		table_cell(t, "%s", l->allow ? "yes" : "no");
-		table_cell(t, "%s", l->allow ? print_class(l->class_) : "-");
-		table_cell(t, "%s%s%s", l->way != NULL ? l->way : "-",
-			l->local_edge != NULL ? " at " : "",
-			l->local_edge != NULL ? l->local_edge : "");
-		table_cell(t, "%s", l->cap_bps > 0 ? units_format_rate(l->cap_bps, cap) : "-");
-	}
-	if (s->ctl->json)
-		s->exit = print_json(list, false);
-	else
-		table_print(t);
-	return false;
-}
-
 static int ask(struct ctl *ctl, ctl_reply_fn fn)
 {
 	Strait__Request req = STRAIT__REQUEST__INIT;
@@ -382,11 +332,6 @@ int cmd_replication_status(struct ctl *ctl)
 int cmd_source_list(struct ctl *ctl)
 {
 	return ask(ctl, on_sources);
-}
-
-int cmd_policy_list(struct ctl *ctl)
-{
-	return ask(ctl, on_policies);
 }
 
 static json_t *names_json(char *const *names, size_t n)

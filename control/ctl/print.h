@@ -33,6 +33,8 @@ json_t *json_site(const Strait__SiteInfo *s);
 json_t *json_edge(const Strait__EdgeInfo *e);
 json_t *json_link(const Strait__LinkReport *l);
 json_t *json_order(const Strait__OrderInfo *o);
+/** Of the policy that counts between two sites (cmd_policy.c). */
+json_t *json_policy(const Strait__LinkView *l);
 
 /** "2026-08-20 10:11:12", "-" for 0. */
 enum { TIME_TEXT_MAX = 32 };

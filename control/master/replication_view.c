@@ -71,6 +71,33 @@ static void view_slot(struct view *v, struct master *m, const struct replication
 		out->refused = view_dup(v, s->refused);
 }
 
+/* Rounded up, as 0 would mean never. */
+static uint64_t limit_ms(uint64_t ns)
+{
+	return ns / 1000000 + (ns % 1000000 > 0);
+}
+
+static void view_limits(struct view *v, Strait__LinkView *out, const struct master *m,
+	const struct master_policy_config *p)
+{
+	uint64_t mask;
+
+	out->has_after = out->has_least_bytes = out->has_most_bytes = true;
+	out->after = (uint32_t)p->after;
+	out->least_bytes = p->least_bytes;
+	out->most_bytes = p->most_bytes;
+	out->has_ttl_ms = out->has_ttl_by_age = out->has_pause_below_ms = true;
+	out->ttl_ms = limit_ms(p->ttl_ns);
+	out->ttl_by_age = p->ttl_by_age;
+	out->pause_below_ms = limit_ms(p->pause_below_ns);
+	for (unsigned int i = 0; i < p->tenants_count; i++)
+		view_add_name(v, &out->tenants, &out->n_tenants, p->tenants[i]);
+	if (p->profile != NULL)
+		out->profile = view_dup(v, p->profile);
+	if (p->allowed && !replication_policy_tenants(m->replication, p, &mask))
+		out->text = view_dup(v, "no site that was here has a tenant it names");
+}
+
 static void view_policy(struct view *v, struct master *m, const char *from, const char *to)
 {
 	Strait__LinkView *out = view_append(v, &v->reply.links, &v->reply.n_links, sizeof(*out));
@@ -96,6 +123,7 @@ static void view_policy(struct view *v, struct master *m, const char *from, cons
 		return;
 	snprintf(name, sizeof(name), "%.255s -> %.255s", p->from, p->to);
 	out->policy = view_dup(v, name);
+	view_limits(v, out, m, p);
 }
 
 /* Why nothing goes to a site although something is wanted there; "": it does, or nothing is. */
@@ -334,6 +362,11 @@ void view_replication_fini(struct view *v)
 		free(r->links[i]->policy);
 		free(r->links[i]->way);
 		free(r->links[i]->local_edge);
+		for (size_t k = 0; k < r->links[i]->n_tenants; k++)
+			free(r->links[i]->tenants[k]);
+		free(r->links[i]->tenants);
+		free(r->links[i]->profile);
+		free(r->links[i]->text);
 		free(r->links[i]);
 	}
 	for (size_t i = 0; i < r->n_backlogs; i++) {

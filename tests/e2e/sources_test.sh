@@ -55,7 +55,9 @@ cat >>"$LAB_DIR/master.yaml" <<-YAML
 	  - { name: a, label: eu }
 	  - { name: b, label: us, follow: $LAB_DIR/site-b.yaml }
 	policies:
-	  - { from: eu, to: us, class: normal, cap: 1G }
+	  - { from: eu, to: us, class: normal, cap: 1G, after: 0, most: 64M, ttl: 90m,
+	      pause_below: 30s, profile: wan, tenants: [default] }
+	  - { from: b, to: a, allow: false, after: 2, ttl: eviction-age, tenants: [nobody, default] }
 YAML
 
 site_start() { spawn site-a "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-a.yaml"; }
@@ -221,6 +223,14 @@ becomes "backlog: it grows older, and has no end in sight" 10 \
 check_py "policies: as configured" \
 	'[(p["from"], p["to"], p["allow"], p["cap_bps"]) for p in r] ==
 	[("a", "b", True, 1000000000), ("b", "a", False, 0)]' r="$(ctl policy list -o json)"
+limits='("after", "least_bytes", "most_bytes", "ttl_ms", "ttl_by_eviction_age", "pause_below_ms",
+	"tenants", "profile")'
+check_py "policies: with all that they say" "[[p.get(x, 'not told') for x in $limits] for p in r] ==
+	[[0, None, 64 << 20, 5400000, False, 30000, ['default'], 'wan'],
+	[2, None, None, None, True, None, ['nobody', 'default'], None]]" r="$(ctl policy list -o json)"
+out=$(ctl policy list)
+check "policies: the table says so" grep -Eq \
+	'^a .*1.00 Gbit/s +0 +to 64.0 MiB +1.50 h +30.0 s +default' <<<"$out"
 
 # ---- masters that go
 murder site-a
