@@ -172,6 +172,7 @@ void federation_open(struct federation *f, uint16_t slot, const uint16_t *tenant
 	for (uint32_t i = 0; i < s->tenants; i++)
 		s->tenant[i] = tenants[i];
 	s->open = true;
+	s->window = 1;
 	s->pause_until_ns = 0;
 	reader_open(&s->reader, now_ns);
 }
@@ -336,6 +337,16 @@ static void measure(struct federation_site *s, uint64_t now_ns)
 	s->rate_ns = now_ns;
 }
 
+/* Its sources began anew: all that it had is missed at once. */
+static void look_whether_emptied(struct federation_site *s)
+{
+	bool holds = s->reader.replica.sums->total.count > 0;
+
+	if (s->held && !holds)
+		s->window = 1;
+	s->held = holds;
+}
+
 void federation_tick(struct federation *f, uint64_t now_ns, uint64_t now_s)
 {
 	f->now_ns = now_ns;
@@ -346,6 +357,7 @@ void federation_tick(struct federation *f, uint64_t now_ns, uint64_t now_s)
 		if (!s->used)
 			continue;
 		measure(s, now_ns);
+		look_whether_emptied(s);
 		s->flow.paused = now_ns < s->pause_until_ns;
 		s->flow.bulk_held = evicts_early(f, i);
 		wanted_hold(planner_wanted(f->planner, i), WANTED_BULK, s->flow.bulk_held);

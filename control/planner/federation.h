@@ -17,10 +17,11 @@
  *
  * What only sites have of which nothing can come now (no site master, no edge) waits for them, and
  * nothing else does: what others have, too, comes from those, also if the first says it is gone. A
- * destination gets FEDERATION_WINDOW batches at once, after a start or trouble only one, so that a
- * site that comes back empty or full is approached slowly. Snapshots are loaded by at most
- * FEDERATION_LOADS readers at a time. An object that failed FEDERATION_POISON times, for reasons
- * that are its own or nobody's, is left alone (quarantine) until somebody asks for it.
+ * destination gets FEDERATION_WINDOW batches at once, and only one after its site master came, all
+ * that it held went, or there was trouble, so that a site that comes back empty or full is
+ * approached slowly. Snapshots are loaded by at most FEDERATION_LOADS readers at a time. An object
+ * that failed FEDERATION_POISON times, for reasons that are its own or nobody's, is left alone
+ * (quarantine) until somebody asks for it.
  *
  * Bulk pauses towards a site that evicts what is younger than a policy says (turnover.h): what came
  * would only push out what is of use. Of several policies towards a site the strictest counts.
@@ -110,6 +111,7 @@ struct federation_site {
 	uint64_t backfilled;
 	/* as a destination */
 	uint32_t batches, window;
+	bool held; /* something, at the last tick */
 	uint64_t pause_until_ns, pause_ns;
 	uint64_t away_until_ns[INDEX_SITES]; /* of sources that could not be asked */
 	uint32_t held_from;                  /* sources of which nothing can come */
