@@ -63,14 +63,14 @@ followed() {
 }
 peak_mib() { sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/${LAB_PID[site-a]}/status" |
 	awk '{ print int($1 / 1024) }'; }
-is_fault() { check "$1: is said to be at fault" until_true 15 says "$@"; }
+is_fault() { check "$1: is said to be at fault" until_true 30 says "$@"; }
 
 master_start
 wait_ready master
 site "${KINDS[@]}"
-check "the good one is followed among ${#KINDS[@]} that are not" until_true 10 followed 0
+check "the good one is followed among ${#KINDS[@]} that are not" until_true 30 followed 0
 lab_tell "$ADMIN" put k=first
-check "and what it stores" until_true 5 followed 1
+check "and what it stores" until_true 20 followed 1
 for kind in endless specks; do
 	is_fault "$kind" "cut off"
 done
@@ -88,19 +88,19 @@ is_fault headers "header"
 is_fault status "^/kv_events/status: "
 is_fault replay "^its replay does not end"
 is_fault back "^its replay does not end"
-check "silent: is not" until_true 5 says silent '^$'
+check "silent: is not" until_true 20 says silent '^$'
 lab_tell "$ADMIN" put k=second
-check "the good one is followed as before" until_true 5 followed 2
+check "the good one is followed as before" until_true 20 followed 2
 peak=$(peak_mib)
 check_py "memory was bounded: $peak MiB at most" "$peak < $RESIDENT_MIB"
 for kind in "${KINDS[@]}"; do stop "$kind"; done
-check "they are gone: the good one is followed" until_true 5 followed 2
+check "they are gone: the good one is followed" until_true 20 followed 2
 stop site-a
 check "the site master ends cleanly" test "$RC" = 0
 
 # ---- a listing without an end fills what memory there is, and is named for it
 site list
 is_fault list "^names more keys than memory suffices for"
-check "and the site says so" until_true 10 eval '[[ $(view "[\"trouble\"]") == *"raise memory"* ]]'
+check "and the site says so" until_true 30 eval '[[ $(view "[\"trouble\"]") == *"raise memory"* ]]'
 check_py "memory was bounded: $(peak_mib) MiB at most" "$(peak_mib) < 256"
 finish
