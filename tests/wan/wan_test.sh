@@ -6,8 +6,8 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 
 dir=$(mktemp -d)
-wan=${WAN:-build/bin/strait-wan}
-wan_peer=${WAN_PEER:-build/test/wan/wan_peer}
+wan=${WAN:-${BUILD:-build}/bin/strait-wan}
+wan_peer=${WAN_PEER:-${BUILD:-build}/test/wan/wan_peer}
 pids=()
 failed=0
 
