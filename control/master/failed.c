@@ -11,7 +11,8 @@
 /*
  * A failed fetch (an urgent order, or one of what nobody has) leaves a negative entry where it was
  * wanted, so that requests there do not run into the same, and, where the object was said to be and
- * is not, at its source. Keys are sent and not digests: a master needs no secret for it.
+ * is not, at its source. Keys are sent where they are known: a master needs no secret for it. Of
+ * what was gone before an order was made of it there are digests alone.
  */
 
 enum { BATCH = 64 };
@@ -104,4 +105,22 @@ void failed_fetch(struct master *m, int slot, const Strait__OrderObject *o)
 	msg.status = STRAIT_STATUS_NOT_FOUND;
 	batch_add(&to, &msg);
 	batch_send(&to);
+}
+
+void failed_nowhere(struct master *m, int slot, const struct digest128 *d, size_t n)
+{
+	struct client *c = client_of(m->replication, slot);
+	Strait__SiteFailed msg = STRAIT__SITE_FAILED__INIT;
+	uint8_t bytes[FEDERATION_BATCH * 16];
+
+	if (c == NULL || n > FEDERATION_BATCH)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		memcpy(bytes + i * 16, &d[i].lo, 8);
+		memcpy(bytes + i * 16 + 8, &d[i].hi, 8);
+	}
+	msg.has_digests = true;
+	msg.digests.data = bytes;
+	msg.digests.len = n * 16;
+	(void)rpc_send(c->conn, STRAIT__MSG_TYPE__MSG_SITE_FAILED, &msg.base);
 }

@@ -112,7 +112,13 @@ static bool on_can_ship(void *ctx, uint16_t from, uint16_t to)
 		sites_reach(m, r->slot[from].site, r->slot[to].site);
 }
 
-static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship };
+static void on_nowhere(void *ctx, uint16_t to, const struct digest128 *d, size_t n)
+{
+	failed_nowhere(ctx, to, d, n);
+}
+
+static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship,
+	on_nowhere };
 
 static uint8_t end_of(unsigned int status)
 {

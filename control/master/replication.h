@@ -65,6 +65,8 @@ void replication_order_final(struct master *m, const struct order *o);
 void failed_order(struct master *m, const struct order *o);
 /** Nobody has it who could be asked; the site wanted it. */
 void failed_fetch(struct master *m, int slot, const Strait__OrderObject *o);
+/** The same of at most FEDERATION_BATCH of which no key is known here. */
+void failed_nowhere(struct master *m, int slot, const struct digest128 *d, size_t n);
 
 int sitemaster_message(struct client *c, uint16_t type, const uint8_t *body, size_t len);
 /** Why, for the log. Also of clients that are no site masters: nothing. */

@@ -172,11 +172,20 @@ static bool is_quarantined(const struct federation *f, const struct wanted_objec
 	return memory_get(f->failures[to], o->digest, f->now_s) >= FEDERATION_POISON;
 }
 
-/* Whoever has it besides may be asked for it, but not a source that said that it has not. */
-static void object_absent(struct federation *f, struct federation_batch *b, struct wanted_object *x)
+/*
+ * Whoever has it besides may be asked for it, but not a source that said that it has not. Returns
+ * whether somebody waits for it in vain.
+ */
+static bool object_absent(struct federation *f, struct federation_batch *b, struct wanted_object *x)
 {
+	uint64_t value = index_value(planner_index(f->planner), x->digest);
+
 	x->without |= (uint16_t)(1u << b->from);
-	f->site[b->to].flow.gone += !again(f, x, b->to, b->class);
+	if (again(f, x, b->to, b->class))
+		return false;
+	f->site[b->to].flow.gone++;
+	return b->class == WANTED_URGENT && (value & INDEX_PRESENT(b->to)) == 0 &&
+		planner_source(f->planner, b->to, x) == INDEX_SITES;
 }
 
 /*
@@ -190,6 +199,8 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 	struct federation_site *s = &f->site[b->to];
 	struct federation_order o = { b->from, b->to, b->class, 0, 0, keys, 0 };
 	uint64_t oldest_ns = UINT64_MAX, ttl_ns = f->ttl_ns[b->from][b->to], age_ns, waited_ns;
+	struct digest128 nowhere[FEDERATION_BATCH];
+	size_t missing = 0;
 
 	for (uint32_t i = 0; i < b->n; i++) {
 		struct wanted_object *x = &b->objects[i];
@@ -210,9 +221,12 @@ static void batch_submit(struct federation *f, struct federation_batch **p)
 			(void)memory_mark(planner_evicted(f->planner, b->to), x->digest, f->now_s);
 			s->flow.declined++;
 		} else if (b->keys[i].key_len == 0) {
-			object_absent(f, b, x);
+			nowhere[missing] = x->digest;
+			missing += object_absent(f, b, x);
 		}
 	}
+	if (missing > 0)
+		f->ops->nowhere(f->ctx, b->to, nowhere, missing);
 	b->ordered = (uint32_t)o.count;
 	if (o.count == 0) {
 		batch_free(f, p);
@@ -379,7 +393,7 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 			s->flow.gone++;
 			break;
 		case FEDERATION_ABSENT:
-			object_absent(f, b, x);
+			(void)object_absent(f, b, x); /* the order told by name */
 			break;
 		case FEDERATION_FULL:
 			s->flow.failed++;

@@ -70,6 +70,8 @@ struct federation_ops {
 	uint64_t (*submit)(void *ctx, const struct federation_order *o);
 	/** Whether an order to there could go out. */
 	bool (*can_ship)(void *ctx, uint16_t from, uint16_t to);
+	/** Somebody there waits for these, and whoever was said to have them has not. */
+	void (*nowhere)(void *ctx, uint16_t to, const struct digest128 *d, size_t n);
 };
 
 /* The destination's word on one object; on the wire (SiteOffered). */

@@ -128,6 +128,46 @@ static void what_is_gone_there_or_declined_is_not_ordered(void **state)
 	assert_int_equal(wanted(w), 0);
 }
 
+static void what_is_gone_before_its_order_is_told_to_those_who_wait_for_it(void **state)
+{
+	struct world *w = *state;
+
+	/* nobody waits for it */
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	offered(w, FEDERATION_BRING);
+	expanded(w, false);
+	assert_int_equal(w->nowhere, 0);
+	happens(w, A, 2, LOG_STORED);
+	assert_true(federation_asked(w->f, B, digest(2), 5, true, w->now_ns, NOW_S));
+	tick(w, 1);
+	offered(w, FEDERATION_BRING);
+	expanded(w, false);
+	assert_int_equal(w->orders, 0);
+	assert_int_equal(w->nowhere, 1);
+	/* somebody else has it, then nobody */
+	add_c(w);
+	happens(w, A, 3, LOG_STORED);
+	happens(w, C, 3, LOG_STORED);
+	assert_true(federation_asked(w->f, B, digest(3), 5, true, w->now_ns, NOW_S));
+	tick(w, 1);
+	offered(w, FEDERATION_BRING);
+	expanded(w, false);
+	assert_int_equal(w->nowhere, 1);
+	tick(w, 1);
+	offered(w, FEDERATION_BRING);
+	expanded(w, false);
+	assert_int_equal(w->nowhere, 2);
+	/* it came meanwhile */
+	happens(w, A, 4, LOG_STORED);
+	assert_true(federation_asked(w->f, B, digest(4), 5, true, w->now_ns, NOW_S));
+	tick(w, 1);
+	offered(w, FEDERATION_BRING);
+	happens(w, B, 4, LOG_STORED);
+	expanded(w, false);
+	assert_int_equal(w->nowhere, 2);
+}
+
 static void a_full_site_is_left_alone_for_a_while(void **state)
 {
 	struct world *w = *state;
@@ -625,6 +665,7 @@ int main(void)
 		TEST(what_has_nothing_to_come_or_stands_still_has_no_eta),
 		TEST(what_we_brought_is_not_shipped_on),
 		TEST(what_is_gone_there_or_declined_is_not_ordered),
+		TEST(what_is_gone_before_its_order_is_told_to_those_who_wait_for_it),
 		TEST(a_full_site_is_left_alone_for_a_while),
 		TEST(what_fails_again_and_again_is_quarantined_until_asked_for),
 		TEST(what_failed_once_too_often_since_both_were_asked_is_not_ordered),

@@ -31,7 +31,7 @@ struct world {
 	uint32_t away; /* sources without an edge */
 	struct digest128 d[FEDERATION_BATCH];
 	struct federation_order order;
-	unsigned int expands;
+	unsigned int expands, nowhere;
 };
 
 static inline bool on_expand(void *ctx, uint16_t from, uint64_t batch, const struct digest128 *d,
@@ -76,7 +76,19 @@ static inline bool on_can_ship(void *ctx, uint16_t from, uint16_t to)
 	return !w->no_edge && (w->away >> from & 1) == 0;
 }
 
-static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship };
+static inline void on_nowhere(void *ctx, uint16_t to, const struct digest128 *d, size_t n)
+{
+	struct world *w = ctx;
+
+	assert_int_equal(to, B);
+	assert_in_range(n, 1, w->n);
+	for (size_t i = 0; i < n; i++)
+		assert_true(digest_equal(d[i], w->d[i]));
+	w->nowhere += (unsigned int)n;
+}
+
+static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship,
+	on_nowhere };
 
 static inline struct digest128 digest(uint32_t n)
 {

@@ -380,6 +380,15 @@ void site_node_failed(struct site_node *n, const void *tenant, size_t tenant_len
 	}
 }
 
+void site_node_nowhere(struct site_node *n, struct digest128 d)
+{
+	if (n->cfg->negative_ns == 0 || store_has(n->store, d))
+		return;
+	/* Digests are keyed, so that those who are not its tenant will not ask for it. */
+	for (unsigned int i = 0; i < n->cfg->tenants_count; i++)
+		existence_negative(&n->existence[i], d, clock_now_ns() + n->cfg->negative_ns);
+}
+
 size_t site_node_missed(struct site_node *n, unsigned int tenant, struct digest128 *out, size_t max)
 {
 	return n->servers[tenant] != NULL ? exist_server_missed(n->servers[tenant], out, max) : 0;

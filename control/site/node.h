@@ -50,6 +50,9 @@ size_t site_node_missed(struct site_node *n, unsigned int tenant, struct digest1
 void site_node_failed(struct site_node *n, const void *tenant, size_t tenant_len, const void *key,
 	size_t len);
 
+/** The same of an object of any tenant that nobody has; nothing if it came here meanwhile. */
+void site_node_nowhere(struct site_node *n, struct digest128 d);
+
 /**
  * Run until SIGTERM or SIGINT. 0 or -errno; what went wrong was logged.
  */

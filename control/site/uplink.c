@@ -337,6 +337,12 @@ static int on_failed(struct uplink *u, const uint8_t *body, size_t len)
 
 	if (msg == NULL)
 		return -EBADMSG;
+	for (size_t i = 0; i + DIGEST_BYTES <= msg->digests.len; i += DIGEST_BYTES) {
+		struct digest128 d;
+
+		digest_take(msg->digests.data + i, &d);
+		site_node_nowhere(u->node, d);
+	}
 	for (size_t i = 0; i < msg->n_objects; i++) {
 		const Strait__OrderObject *o = msg->objects[i];
 

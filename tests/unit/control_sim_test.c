@@ -123,7 +123,16 @@ static bool on_can_ship(void *ctx, uint16_t from, uint16_t to)
 		site_edges(ctx, names[to], list, 1) > 0;
 }
 
-static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship };
+static void on_nowhere(void *ctx, uint16_t to, const struct digest128 *d, size_t n)
+{
+	(void)ctx;
+	(void)to;
+	(void)d;
+	(void)n;
+}
+
+static const struct federation_ops ops = { on_expand, on_offer, on_submit, on_can_ship,
+	on_nowhere };
 
 static void master_start(struct world *w)
 {
