@@ -191,7 +191,7 @@ seen "back: what is new" a new
 m1 forget k=
 m1 play "k=$VECTORS/mooncake_events.jsonl&from=1&to=7"
 seen "recorded" a k2
-check "recorded: what it removed is gone" says a no 0xdeadbeef
+check "recorded: what it removed is gone" until_true 10 says a no 0xdeadbeef
 murder m1
 becomes "recorded: killed" 20 "$M1['state'] == 'down'"
 stand_in m1 "$EVENTS" "$ADMIN"
