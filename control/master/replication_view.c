@@ -126,15 +126,59 @@ static void view_policy(struct view *v, struct master *m, const char *from, cons
 	view_limits(v, out, m, p);
 }
 
-/* Why nothing goes to a site although something is wanted there; "": it does, or nothing is. */
-static void explain(struct master *m, const struct replication_slot *s,
-	const struct federation_site *fs, char *buf, size_t len)
+/* Of a site of which no edge takes orders: why. "": one does, or another's does it. */
+static void explain_edges(struct master *m, const char *site, const char *whose, char *buf,
+	size_t len)
 {
+	const char *why = sites_why(m, site);
+
+	buf[0] = '\0';
+	if (!sites_has_edge(m, site))
+		snprintf(buf, len, "no edge of %s is connected", whose);
+	else if (sites_edge(m, site) == NULL && why != NULL)
+		snprintf(buf, len, "no edge of %s takes orders: %s", whose, why);
+}
+
+/* Nothing can come from any site that what is wanted is to come from: why not from one of them. */
+static void explain_sources(struct master *m, uint16_t to, uint32_t from, char *buf, size_t len)
+{
+	const struct replication *r = m->replication;
+	char whose[ORDERBOOK_SITE_MAX + 8];
+
+	buf[0] = '\0';
+	for (uint16_t i = 0; i < INDEX_SITES; i++)
+		if ((from >> i & 1) != 0 && r->f->site[i].open &&
+			sites_reach(m, r->slot[i].site, r->slot[to].site))
+			return;
+	for (uint16_t i = 0; i < INDEX_SITES && buf[0] == '\0'; i++) {
+		if ((from >> i & 1) == 0)
+			continue;
+		snprintf(whose, sizeof(whose), "site %s", r->slot[i].site);
+		if (!r->f->site[i].open)
+			snprintf(buf, len, "the site master of %s is not connected", whose);
+		else
+			explain_edges(m, r->slot[i].site, whose, buf, len);
+	}
+	if (from != 0 && buf[0] == '\0')
+		snprintf(buf, len, "no edge that takes orders has pools of both sites");
+}
+
+/* Why nothing goes to a site although something is wanted there; "": it does, or nothing is. */
+static void explain(struct master *m, uint16_t slot, uint32_t from, char *buf, size_t len)
+{
+	const struct replication_slot *s = &m->replication->slot[slot];
+	const struct federation_site *fs = &m->replication->f->site[slot];
+	char there[200], sources[200];
+
+	explain_edges(m, s->site, "it", there, sizeof(there));
+	explain_sources(m, slot, from, sources, sizeof(sources));
 	buf[0] = '\0';
 	if (s->client == NULL)
 		snprintf(buf, len, "its site master is not connected");
-	else if (!sites_has_edge(m, s->site))
-		snprintf(buf, len, "no edge of it is connected");
+	else if (there[0] != '\0')
+		snprintf(buf, len, "%s", there);
+	else if (sources[0] != '\0')
+		snprintf(buf, len, "%s", sources);
 	else if (m->ledger_trouble[0] != '\0')
 		snprintf(buf, len, "%s", m->ledger_trouble);
 	else if (fs->flow.paused)
@@ -168,10 +212,10 @@ static void view_backlog(struct view *v, struct master *m, uint16_t slot, uint64
 	out->has_flying = out->has_flying_bytes = out->has_quarantined = true;
 	out->flying = w->flying;
 	out->flying_bytes = w->flying_bytes;
-	out->quarantined = w->quarantined;
+	out->quarantined = federation_quarantined(f, slot, clock_unix_ms() / 1000);
 	out->has_eviction_age_ms = f->site[slot].eviction_age_ns > 0;
 	out->eviction_age_ms = f->site[slot].eviction_age_ns / 1000000;
-	explain(m, s, &f->site[slot], text, sizeof(text));
+	explain(m, slot, st.from, text, sizeof(text));
 	/* What stands still has no end in sight. */
 	out->has_eta_ms = text[0] == '\0' && federation_eta_ms(f, slot, &out->eta_ms);
 	out->text = text[0] != '\0' ? view_dup(v, text) : NULL;

@@ -68,6 +68,9 @@ static int on_event(void *ctx, const struct log_record *r)
 
 	if (rc > 0 && r->op == LOG_REMOVED)
 		turnover_removed(&s->turnover);
+	/* It came after all. Few sites ever have a failure, and this is another cache miss. */
+	if (rc > 0 && r->op == LOG_STORED && s->flow.failed > 0)
+		memory_forget(s->f->failures[slot_of(s)], r->digest);
 	return rc;
 }
 
@@ -291,6 +294,11 @@ bool federation_asked(struct federation *f, uint16_t slot, struct digest128 d, u
 	memory_forget(f->failures[slot], d);
 	(void)memory_mark(f->asked[slot], d, now_s);
 	return true;
+}
+
+size_t federation_quarantined(const struct federation *f, uint16_t slot, uint64_t now_s)
+{
+	return memory_count(f->failures[slot], FEDERATION_POISON, now_s);
 }
 
 bool federation_eta_ms(const struct federation *f, uint16_t slot, uint64_t *ms)

@@ -185,6 +185,8 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 /** Somebody at a site asks for it. Whether it is on its way now. */
 bool federation_asked(struct federation *f, uint16_t slot, struct digest128 d, uint16_t tenant,
 	bool urgent, uint64_t now_ns, uint64_t now_s);
+/** How many objects a site does not get now because they failed too often. */
+size_t federation_quarantined(const struct federation *f, uint16_t slot, uint64_t now_s);
 /** Plan what the site held before. -ENOTCONN, -EALREADY. */
 int federation_backfill(struct federation *f, uint16_t slot);
 

@@ -205,6 +205,7 @@ static void what_fails_again_and_again_is_quarantined_until_asked_for(void **sta
 		ended(w, FEDERATION_FAILED);
 	}
 	assert_int_equal(w->f->site[B].flow.quarantined, 1);
+	assert_int_equal(federation_quarantined(w->f, B, NOW_S), 1);
 	assert_int_equal(wanted(w), 0);
 	tick(w, 300);
 	assert_int_equal(w->expands, FEDERATION_POISON);
@@ -214,9 +215,27 @@ static void what_fails_again_and_again_is_quarantined_until_asked_for(void **sta
 	assert_int_equal(w->expands, FEDERATION_POISON);
 	assert_int_equal(wanted(w), 0);
 	assert_true(federation_asked(w->f, B, digest(1), 5, true, w->now_ns, NOW_S));
+	assert_int_equal(federation_quarantined(w->f, B, NOW_S), 0);
 	tick(w, 1);
 	assert_int_equal(w->expands, FEDERATION_POISON + 1);
 	assert_true(w->asked);
+}
+
+static void what_came_after_all_is_in_quarantine_no_more(void **state)
+{
+	struct world *w = *state;
+
+	happens(w, A, 1, LOG_STORED);
+	for (unsigned int i = 1; i <= FEDERATION_POISON; i++) {
+		tick(w, 200);
+		expanded(w, true);
+		offered(w, FEDERATION_BRING);
+		ended(w, FEDERATION_FAILED);
+	}
+	assert_int_equal(federation_quarantined(w->f, B, NOW_S), 1);
+	happens(w, B, 1, LOG_STORED);
+	assert_int_equal(federation_quarantined(w->f, B, NOW_S), 0);
+	assert_int_equal(w->f->site[B].flow.quarantined, 1);
 }
 
 /* Fails that often, and is ordered once more, while others come and keep the window open. */
@@ -668,6 +687,7 @@ int main(void)
 		TEST(what_is_gone_before_its_order_is_told_to_those_who_wait_for_it),
 		TEST(a_full_site_is_left_alone_for_a_while),
 		TEST(what_fails_again_and_again_is_quarantined_until_asked_for),
+		TEST(what_came_after_all_is_in_quarantine_no_more),
 		TEST(what_failed_once_too_often_since_both_were_asked_is_not_ordered),
 		TEST(what_fails_in_an_order_that_goes_on_counts_at_once),
 		TEST(an_answer_that_does_not_come_gives_the_batch_up),

@@ -140,6 +140,15 @@ void memory_forget(struct memory *m, struct digest128 d)
 			line[i] = 0;
 }
 
+size_t memory_count(const struct memory *m, uint32_t least, uint64_t now_s)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < (m->mask + 1) * WAYS; i++)
+		n += count_of(m->lines[i]) >= least && is_live(m, m->lines[i], now_s);
+	return n;
+}
+
 const void *memory_image(const struct memory *m, size_t *len)
 {
 	*len = image_bytes(m);

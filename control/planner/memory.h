@@ -30,6 +30,8 @@ void memory_destroy(struct memory *m);
 uint32_t memory_mark(struct memory *m, struct digest128 d, uint64_t now_s);
 /** How often it was marked; 0: not remembered. */
 uint32_t memory_get(const struct memory *m, struct digest128 d, uint64_t now_s);
+/** How many digests were marked `least` times or more: a look at all of it. */
+size_t memory_count(const struct memory *m, uint32_t least, uint64_t now_s);
 void memory_prefetch(const struct memory *m, struct digest128 d);
 void memory_forget(struct memory *m, struct digest128 d);
 

@@ -532,10 +532,13 @@ void wanted_stats_get(const struct wanted *w, struct wanted_stats *out)
 {
 	*out = w->stats;
 	out->oldest_ns = 0;
+	out->from = 0;
 	for (int i = 0; i < WANTED_CLASSES; i++) {
 		for (int from = 0; from < INDEX_SITES; from++) {
 			const struct object *x = TAILQ_FIRST(&w->queue[i][from]);
 
+			if (x != NULL)
+				out->from |= 1u << from;
 			if (x != NULL && (out->oldest_ns == 0 || x->o.since_ns < out->oldest_ns))
 				out->oldest_ns = x->o.since_ns;
 		}

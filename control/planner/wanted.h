@@ -42,6 +42,7 @@ struct wanted_stats {
 	uint64_t waiting;        /* for the rest of their set */
 	uint64_t oldest_ns;      /* since when the oldest that can be taken does; 0: none */
 	uint64_t refused;        /* no room: only a backfill brings them back */
+	uint32_t from;           /* sources (bits) of what can be taken */
 };
 
 /** max: objects and sets it may hold, about 80 bytes each. NULL + errno. */
