@@ -388,13 +388,36 @@ static bool on_located(const Strait__Reply *r, void *ctx)
 
 static bool on_fetch(const Strait__Reply *r, void *ctx)
 {
+	static const struct {
+		const char *name, *text;
+	} kinds[] = {
+		{ "wanted", "on their way" },
+		{ "there", "there already" },
+		{ "barred", "only where no policy lets them come from" },
+		{ "unknown", "not known: a site's view is not complete" },
+		{ "nowhere", "nowhere" },
+	};
 	struct sink *s = ctx;
-	uint64_t wanted = r->n_counters > 0 ? r->counters[0]->value : 0;
+	json_t *o = s->ctl->json ? json_object() : NULL;
+	const char *comma = "";
 
-	if (s->ctl->json)
-		s->exit = print_json(json_pack("{s:I}", "wanted", (json_int_t)wanted), false);
+	for (size_t i = 0; i < r->n_counters; i++) {
+		const Strait__Counter *c = r->counters[i];
+		const char *text = c->name;
+
+		if (o != NULL)
+			json_object_set_new(o, c->name, json_integer((json_int_t)c->value));
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
+			text = strcmp(kinds[k].name, c->name) == 0 ? kinds[k].text : text;
+		if (o != NULL || (c->value == 0 && i > 0))
+			continue;
+		printf("%s%" PRIu64 " %s", comma, c->value, text);
+		comma = ", ";
+	}
+	if (o != NULL)
+		s->exit = print_json(o, false);
 	else
-		printf("%" PRIu64 " on their way, the others are there or nowhere\n", wanted);
+		putchar('\n');
 	return false;
 }
 

@@ -58,8 +58,11 @@ static json_t *edges_json(const Strait__Reply *r)
 
 static const char *edge_state(const Strait__EdgeInfo *e)
 {
+	static const char *const away[][2] = { { "gone", "gone, draining" },
+		{ "lost", "lost, draining" }, { "refused", "refused, draining" } };
+
 	if (!e->connected)
-		return e->refused != NULL ? "refused" : e->lost ? "lost" : "gone";
+		return away[e->refused != NULL ? 2 : e->lost][e->draining];
 	return e->state != NULL ? e->state : "connected";
 }
 
@@ -119,6 +122,8 @@ static bool on_edges(const Strait__Reply *r, void *ctx)
 		s->exit = print_json(edges_json(r), false);
 	else
 		print_edges(r);
+	if (r->text != NULL)
+		fprintf(stderr, "straitctl: %s\n", r->text);
 	return false;
 }
 

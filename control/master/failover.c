@@ -146,5 +146,5 @@ int edge_drain(struct master *m, const char *name, bool drain, bool hand, const 
 	if (drain && hand && has_another(m, found))
 		hand_over(m, found, "its edge drains, another takes over");
 	master_changed(m);
-	return 0;
+	return drain && hand && !has_another(m, found) ? 1 : 0;
 }

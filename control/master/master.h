@@ -208,7 +208,8 @@ unsigned int edge_flags(const struct edge *e);
 void edges_failover(struct master *m);
 /**
  * Take orders from the edge "site/edge" or give it some again; hand_over: what it has goes to
- * others now. 0, -ENOENT, -EEXIST (several edges have this name), -EIO.
+ * others now. 0, 1 (it is done, but no other takes orders, so nothing was handed over), -ENOENT,
+ * -EEXIST (several edges have this name), -EIO.
  */
 int edge_drain(struct master *m, const char *name, bool drain, bool hand_over, const char *by);
 /** active, draining, drained or gone. */

@@ -162,8 +162,8 @@ static void site_del(struct client *c, const char *name)
 	site_list(c, NULL);
 }
 
-/* name: NULL for all, "site" or "site/edge" */
-static void edge_list(struct client *c, const char *name)
+/* name: NULL for all, "site" or "site/edge"; text: what is to be told besides, or NULL */
+static void edge_list(struct client *c, const char *name, char *text)
 {
 	char full[2 * ORDERBOOK_SITE_MAX + 1];
 	const struct edge *e;
@@ -178,6 +178,8 @@ static void edge_list(struct client *c, const char *name)
 	}
 	if (name != NULL && v.reply.n_edges == 0)
 		view_fail(&v, ENOENT, "no edge %.127s has ever registered", name);
+	else
+		v.reply.text = text;
 	reply(c, &v);
 }
 
@@ -188,14 +190,19 @@ static void edge_drain_request(struct client *c, const Strait__Request *r)
 		? edge_drain(c->master, r->name, drain, r->hand_over, rpc_peer(c->conn)->name)
 		: -ENOENT;
 
-	if (rc == -ENOENT)
+	if (rc == -ENOENT && r->name != NULL && strchr(r->name, '/') == NULL)
+		reply_error(c, ENOENT, "no edge of this name has ever registered: say SITE/EDGE");
+	else if (rc == -ENOENT)
 		reply_error(c, ENOENT, "no such edge has ever registered");
 	else if (rc == -EEXIST)
 		reply_error(c, EEXIST, "several sites have an edge of this name: say SITE/EDGE");
-	else if (rc != 0)
+	else if (rc < 0)
 		reply_error(c, EIO, ledger_error(c->master->ledger));
 	else
-		edge_list(c, r->name);
+		edge_list(c, r->name,
+			rc > 0 ? "no other edge of its site takes orders, so nobody takes over: what it "
+				 "has goes on, what is new waits"
+			       : NULL);
 }
 
 /*
@@ -694,7 +701,7 @@ static void request(struct client *c, const Strait__Request *r)
 		break;
 	case STRAIT__REQUEST__VERB__EDGE_LIST:
 	case STRAIT__REQUEST__VERB__EDGE_SHOW:
-		edge_list(c, r->name);
+		edge_list(c, r->name, NULL);
 		break;
 	case STRAIT__REQUEST__VERB__EDGE_DRAIN:
 	case STRAIT__REQUEST__VERB__EDGE_UNDRAIN:

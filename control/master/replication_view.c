@@ -274,6 +274,23 @@ static bool no_secret(struct view *v)
 	return false;
 }
 
+enum presence { PRESENT, ABSENT, UNKNOWN };
+
+/* Whether a site has what the index says value of. */
+static enum presence presence_at(const struct replication *r, uint16_t slot, uint64_t value,
+	uint64_t now_ns)
+{
+	const struct federation_site *s = &r->f->site[slot];
+	const Strait__SiteReport *report = r->slot[slot].report;
+
+	if (s->reader.replica.state != REPLICA_LIVE || now_ns - s->reader.current_ns > FRESH_NS ||
+		report == NULL || !report->ready)
+		return UNKNOWN;
+	if ((value & INDEX_PRESENT(slot)) != 0)
+		return PRESENT;
+	return report->has_partial && report->partial ? UNKNOWN : ABSENT;
+}
+
 static bool locate_one(struct view *v, struct master *m, const Strait__OrderObject *o)
 {
 	const struct replication *r = m->replication;
@@ -301,17 +318,14 @@ static bool locate_one(struct view *v, struct master *m, const Strait__OrderObje
 	out->key.len = o->key.len;
 	value = index_value(planner_index(r->f->planner), d);
 	for (uint16_t i = 0; i < INDEX_SITES; i++) {
-		const struct federation_site *s = &r->f->site[i];
+		enum presence there;
 
 		if (!r->slot[i].used)
 			continue;
-		if (s->reader.replica.state != REPLICA_LIVE ||
-			now_ns - s->reader.current_ns > FRESH_NS || r->slot[i].report == NULL ||
-			!r->slot[i].report->ready)
-			view_add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
-		else if ((value & INDEX_PRESENT(i)) != 0)
+		there = presence_at(r, i, value, now_ns);
+		if (there == PRESENT)
 			view_add_name(v, &out->sites, &out->n_sites, r->slot[i].site);
-		else if (r->slot[i].report->has_partial && r->slot[i].report->partial)
+		else if (there == UNKNOWN)
 			view_add_name(v, &out->unknown, &out->n_unknown, r->slot[i].site);
 	}
 	return true;
@@ -322,6 +336,29 @@ void view_locate(struct view *v, struct master *m, const Strait__Request *r)
 	for (size_t i = 0; i < r->n_objects; i++)
 		if (!locate_one(v, m, r->objects[i]))
 			return;
+}
+
+enum { FETCH_WANTED, FETCH_THERE, FETCH_BARRED, FETCH_UNKNOWN, FETCH_NOWHERE, FETCH_COUNT };
+
+/* Why nothing comes of what a site is to get. */
+static int fetch_not(const struct replication *r, uint16_t to, struct digest128 d)
+{
+	uint64_t value = index_value(planner_index(r->f->planner), d), now_ns = clock_now_ns();
+	int why = FETCH_NOWHERE;
+
+	if ((value & INDEX_PRESENT(to)) != 0)
+		return FETCH_THERE;
+	for (uint16_t i = 0; i < INDEX_SITES; i++) {
+		enum presence there;
+
+		if (i == to || !r->slot[i].used)
+			continue;
+		there = presence_at(r, i, value, now_ns);
+		if (there == PRESENT)
+			return FETCH_BARRED;
+		why = there == UNKNOWN ? FETCH_UNKNOWN : why;
+	}
+	return why;
 }
 
 void view_backfill(struct view *v, struct master *m, const Strait__Request *r)
@@ -346,7 +383,8 @@ void view_fetch(struct view *v, struct master *m, const Strait__Request *r)
 {
 	struct replication *repl = m->replication;
 	int slot = r->to_site != NULL ? replication_slot(repl, r->to_site) : -1;
-	uint64_t wanted = 0;
+	static const char *const names[] = { "wanted", "there", "barred", "unknown", "nowhere" };
+	uint64_t counts[FETCH_COUNT] = { 0 };
 
 	if (slot < 0) {
 		view_fail(v, ENOENT, "no such site, or it is not followed");
@@ -356,7 +394,7 @@ void view_fetch(struct view *v, struct master *m, const Strait__Request *r)
 		const Strait__OrderObject *o = r->objects[i];
 		struct digest128 d;
 		bool coming;
-		int tenant, rc = replication_digest(repl, o, &d);
+		int tenant, what, rc = replication_digest(repl, o, &d);
 
 		if (rc == -ENOKEY) {
 			no_secret(v);
@@ -377,13 +415,13 @@ void view_fetch(struct view *v, struct master *m, const Strait__Request *r)
 		}
 		coming = federation_asked(repl->f, (uint16_t)slot, d, (uint16_t)tenant, true,
 			clock_now_ns(), clock_unix_ms() / 1000);
-		wanted += coming;
-		if (!coming &&
-			(index_value(planner_index(repl->f->planner), d) & INDEX_PRESENT(slot)) ==
-				0)
+		what = coming ? FETCH_WANTED : fetch_not(repl, (uint16_t)slot, d);
+		counts[what]++;
+		if (what != FETCH_WANTED && what != FETCH_THERE)
 			failed_fetch(m, slot, o);
 	}
-	view_counter(v, "wanted", wanted);
+	for (int i = 0; i < FETCH_COUNT; i++)
+		view_counter(v, names[i], counts[i]);
 }
 
 void view_replication_fini(struct view *v)

@@ -78,6 +78,25 @@ check "below the policy's size: stays" is_gone "$LAB_B" tiny
 check "the other way only when asked for: not yet" is_gone "$LAB_A" native
 for _ in 1 2; do says_no a native || not_ok "A knows native"; done
 replicates third
+
+# ---- what waits says why
+waits_for() {
+	[ "$(py '[b["objects"] > 0 and b["eta_ms"] is None and "'"$1"'" in b.get("text", "") for b in
+		r["backlogs"] if b["to"] == "b"][0]' r="$(repl)")" = True ]
+}
+ctl edge drain a/a1 --hand-over >/dev/null 2>"$LAB_DIR/out"
+check "a site's last edge drains: nobody takes over, and that is said" \
+	grep -q 'nobody takes over' "$LAB_DIR/out"
+put "$LAB_A" held
+check "what waits for the source's edge says so, without an estimate" \
+	until_true 10 waits_for 'no edge of site a takes orders: those that are connected drain'
+ctl edge drain b/b1 >/dev/null
+check "and for the destination's" until_true 10 waits_for 'no edge of it takes orders'
+ctl edge undrain a/a1 >/dev/null
+ctl edge undrain b/b1 >/dev/null
+check "undrained: it comes" arrives held
+status=$(ctl edge drain a 2>&1)
+check_py "a site is no edge, which is told" '"SITE/EDGE" in r' r="$(py '__import__("json").dumps(t)' t="$status")"
 check "asked for twice: not yet" is_gone "$LAB_A" native
 says_no a native || not_ok "A knows native"
 check "asked for three times: comes" until_true 15 has "$LAB_A" native
