@@ -95,6 +95,8 @@ static void send_start(struct master *m, struct client *c, struct shipment *s)
 	msg.deadline_ms = o->deadline_ms;
 	msg.has_cap_bps = true;
 	msg.cap_bps = share != CAP_NONE ? share : 0;
+	msg.has_most_bps = true;
+	msg.most_bps = sites_cap(m, o->from_site, o->to_site);
 	msg.n_objects = s->count;
 	msg.objects = pointers;
 	log_info("master", "order sent order=%" PRIu64 " wire=%" PRIu64 " objects=%u from=%s to=%s",

@@ -79,6 +79,8 @@ static void on_send(void *ctx, struct shares_edge *to)
 		l->to_site = (char *)f->to->site;
 		l->to_edge = (char *)f->to->name;
 		l->cap_bps = f->grant.told_bps != CAP_NONE ? f->grant.told_bps : 0;
+		l->has_most_bps = true;
+		l->most_bps = sites_cap(m, f->from->site, f->to->site);
 		pointers[msg.n_links++] = l;
 	}
 	TAILQ_FOREACH(other, &m->edges, entry)

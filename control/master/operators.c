@@ -409,27 +409,35 @@ static uint64_t link_goodput(uint64_t cap_bps)
 		(STRAIT_SYMBOL_BYTES_IPV4 + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES));
 }
 
-/* What the way from one site to another is good for, by its edge's report or by the caps. */
+/*
+ * What the way from one site to another is good for: that of the edge which can do the most with
+ * all that the caps leave it, by what it reported, or by the caps where nobody sent yet.
+ */
 static void link_of(struct master *m, const Strait__Request *r, uint64_t now_ms,
 	struct feasible_link *l)
 {
-	const char *name = sites_edge(m, r->from_site);
-	const struct edge *e = name != NULL ? edge_find(m, r->from_site, name) : NULL;
+	uint64_t cap_bps = link_goodput(sites_cap(m, r->from_site, r->to_site));
+	const struct edge *e;
 
 	*l = (struct feasible_link){ .now_ms = now_ms };
-	for (size_t i = 0; e != NULL && e->report != NULL && i < e->report->n_links; i++) {
-		const Strait__LinkReport *k = e->report->links[i];
-
-		if (strcmp(k->peer_site, r->to_site) != 0 || k->expected_bps == 0)
+	TAILQ_FOREACH(e, &m->edges, entry) {
+		if (strcmp(e->site, r->from_site) != 0 || !edge_takes(e) || e->report == NULL)
 			continue;
-		l->rate_bps = k->expected_bps;
-		l->latency_ms = k->latency_us / 1000;
-		l->tail_bytes =
-			(uint64_t)((double)k->expected_bps / 8e6 * 1.125 * (double)k->srtt_us);
-		return;
+		for (size_t i = 0; i < e->report->n_links; i++) {
+			const Strait__LinkReport *k = e->report->links[i];
+			uint64_t bps =
+				feasible_rate(cap_bps, k->expected_bps, link_goodput(k->cap_bps));
+
+			if (strcmp(k->peer_site, r->to_site) != 0 || k->expected_bps == 0 ||
+				bps <= l->rate_bps)
+				continue;
+			l->rate_bps = bps;
+			l->latency_ms = k->latency_us / 1000;
+			l->tail_bytes = (uint64_t)((double)bps / 8e6 * 1.125 * (double)k->srtt_us);
+		}
 	}
-	/* Nobody sent there yet. */
-	l->rate_bps = link_goodput(sites_cap(m, r->from_site, r->to_site));
+	if (l->rate_bps == 0)
+		l->rate_bps = cap_bps;
 }
 
 /* An order's bytes that are not there; 0 when nobody knows. */

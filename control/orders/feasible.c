@@ -27,6 +27,19 @@ static uint64_t finish(const struct feasible *f, uint64_t bytes)
 	return ms < 1e15 ? f->link.now_ms + f->link.latency_ms + (uint64_t)ms : UINT64_MAX;
 }
 
+uint64_t feasible_rate(uint64_t link_bps, uint64_t expected_bps, uint64_t share_bps)
+{
+	if (expected_bps == 0)
+		return link_bps;
+	if (link_bps == 0)
+		return expected_bps;
+	/* All of its share is expected: the share is what it is low by, and it rises. */
+	if (share_bps != 0 && expected_bps <= share_bps &&
+		expected_bps >= share_bps - share_bps / 8)
+		return link_bps;
+	return expected_bps < link_bps ? expected_bps : link_bps;
+}
+
 void feasible_begin(struct feasible *f, const struct feasible_link *link,
 	const struct feasible_order *own)
 {

@@ -157,6 +157,19 @@ static void admitted_orders_of_a_random_arrival_end_in_time(void **state)
 	}
 }
 
+static void a_share_that_is_low_while_idle_is_not_the_rate(void **state)
+{
+	(void)state;
+	assert_int_equal(feasible_rate(37000000, 12200000, 12400000), 37000000);
+	assert_int_equal(feasible_rate(37000000, 36500000, 12400000), 36500000);
+	assert_int_equal(feasible_rate(37000000, 45000000, 12400000), 37000000);
+	/* The path was seen to do less than its share. */
+	assert_int_equal(feasible_rate(37000000, 5000000, 12400000), 5000000);
+	assert_int_equal(feasible_rate(37000000, 0, 12400000), 37000000);
+	assert_int_equal(feasible_rate(0, 12200000, 0), 12200000);
+	assert_int_equal(feasible_rate(0, 0, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -164,6 +177,7 @@ int main(void)
 		cmocka_unit_test(the_rows_of_a_tail_count),
 		cmocka_unit_test(only_what_goes_before_counts),
 		cmocka_unit_test(nobody_of_the_class_is_made_late),
+		cmocka_unit_test(a_share_that_is_low_while_idle_is_not_the_rate),
 		cmocka_unit_test(without_a_rate_nothing_is_refused),
 		cmocka_unit_test(admitted_orders_of_a_random_arrival_end_in_time),
 	};

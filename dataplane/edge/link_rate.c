@@ -39,6 +39,9 @@ bool link_rate_update(struct link_rate *r, uint64_t now_ns, const struct session
 		return false;
 	r->srtt_ns = stats->srtt_ns;
 	r->loss = stats->loss;
+	if (stats->cap_bps > r->cap_bps + r->cap_bps / 16)
+		r->busy_since_ns = 0; /* what arrives now was sent under the lower one */
+	r->cap_bps = stats->cap_bps;
 	if (was) {
 		carried = stats->delivered_bytes - r->delivered_bytes;
 		r->used_bps =
@@ -51,6 +54,9 @@ bool link_rate_update(struct link_rate *r, uint64_t now_ns, const struct session
 				r->busy_since_ns = r->at_ns;
 			/* What was sent first is known to have arrived a round trip later. */
 			if (r->at_ns - r->busy_since_ns >= 2 * r->srtt_ns) {
+				if (r->cap_bps > r->busy_cap_bps + r->busy_cap_bps / 16)
+					r->busy_ns = 0; /* the mean would be of two caps */
+				r->busy_cap_bps = r->cap_bps;
 				r->busy_bps = r->busy_ns == 0
 					? (uint64_t)bps
 					: (uint64_t)(0.7 * (double)r->busy_bps + 0.3 * bps);
@@ -77,19 +83,27 @@ uint64_t link_rate_limit(uint64_t cap_bps, uint32_t symbol_bytes)
 		(symbol_bytes + STRAIT_OVERHEAD_BYTES + STRAIT_LINE_OVERHEAD_BYTES));
 }
 
+/* 2 %: manifests, rows of the tails, control. */
+static double at_cap(const struct link_rate *r, uint64_t cap_bps, uint32_t symbol_bytes)
+{
+	return (double)link_rate_limit(cap_bps, symbol_bytes) * (1 - r->loss) * 0.98;
+}
+
 uint64_t link_rate_goodput(const struct link_rate *r, uint64_t now_ns, uint64_t cap_bps,
-	uint32_t symbol_bytes)
+	uint64_t most_bps, uint32_t symbol_bytes)
 {
 	bool fresh = r->busy_ns != 0 && now_ns - r->busy_ns < FRESH_NS;
-	double expected;
 
-	if (cap_bps == 0)
+	if (most_bps == 0)
 		return fresh ? r->busy_bps : 0;
-	/* 2 %: manifests, rows of the tails, control. */
-	expected = (double)link_rate_limit(cap_bps, symbol_bytes) * (1 - r->loss) * 0.98;
-	if (fresh && (double)r->busy_bps < 0.9 * expected)
+	/* What was measured says what the path can do only if the cap of then let more through. */
+	if (r->busy_cap_bps != 0 && (cap_bps == 0 || r->busy_cap_bps < cap_bps))
+		cap_bps = r->busy_cap_bps;
+	if (cap_bps == 0)
+		cap_bps = most_bps;
+	if (fresh && (double)r->busy_bps < 0.9 * at_cap(r, cap_bps, symbol_bytes))
 		return r->busy_bps;
-	return (uint64_t)expected;
+	return (uint64_t)at_cap(r, most_bps, symbol_bytes);
 }
 
 uint64_t link_rate_latency_ns(const struct link_rate *r)

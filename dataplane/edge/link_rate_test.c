@@ -32,9 +32,9 @@ static void an_idle_link_is_as_good_as_its_cap(void **state)
 	uint64_t now = run(&r, &s, 1 * S, 2 * S, 10000000, 0), bps;
 
 	(void)state;
-	bps = link_rate_goodput(&r, now, 100000000, 1432);
+	bps = link_rate_goodput(&r, now, 100000000, 100000000, 1432);
 	assert_in_range(bps, 90000000, 93200000);
-	assert_int_equal(link_rate_goodput(&r, now, 0, 1432), 0);
+	assert_int_equal(link_rate_goodput(&r, now, 0, 0, 1432), 0);
 	assert_true(link_rate_limit(100000000, 1432) > bps);
 	assert_int_equal(link_rate_limit(0, 1432), UINT64_MAX);
 }
@@ -46,11 +46,11 @@ static void a_busy_link_is_as_good_as_it_was(void **state)
 	uint64_t now = run(&r, &s, 1 * S, 3 * S, 40000000, 1 << 30);
 
 	(void)state;
-	assert_in_range(link_rate_goodput(&r, now, 100000000, 1432), 39000000, 41000000);
-	assert_in_range(link_rate_goodput(&r, now, 0, 1432), 39000000, 41000000);
+	assert_in_range(link_rate_goodput(&r, now, 100000000, 100000000, 1432), 39000000, 41000000);
+	assert_in_range(link_rate_goodput(&r, now, 0, 0, 1432), 39000000, 41000000);
 	assert_in_range(r.used_bps, 39000000, 41000000);
 	/* That is forgotten. */
-	assert_true(link_rate_goodput(&r, now + 31 * S, 100000000, 1432) > 90000000);
+	assert_true(link_rate_goodput(&r, now + 31 * S, 100000000, 100000000, 1432) > 90000000);
 }
 
 static void the_first_round_trips_do_not_count(void **state)
@@ -60,9 +60,9 @@ static void the_first_round_trips_do_not_count(void **state)
 	uint64_t now = run(&r, &s, 1 * S, 400 * MS, 0, 1 << 30);
 
 	(void)state;
-	assert_true(link_rate_goodput(&r, now, 100000000, 1432) > 90000000);
+	assert_true(link_rate_goodput(&r, now, 100000000, 100000000, 1432) > 90000000);
 	now = run(&r, &s, now, 2 * S, 90000000, 1 << 30);
-	assert_true(link_rate_goodput(&r, now, 100000000, 1432) > 90000000);
+	assert_true(link_rate_goodput(&r, now, 100000000, 100000000, 1432) > 90000000);
 }
 
 static void a_new_session_starts_anew(void **state)
@@ -76,7 +76,26 @@ static void a_new_session_starts_anew(void **state)
 	s.srtt_ns = 50 * MS;
 	now = run(&r, &s, now, 2 * S, 50000000, 1 << 30);
 	assert_in_range(r.used_bps, 49000000, 51000000);
-	assert_true(link_rate_goodput(&r, now, 100000000, 1432) < 80000000);
+	assert_true(link_rate_goodput(&r, now, 100000000, 100000000, 1432) < 80000000);
+}
+
+static void a_share_of_who_does_not_send_is_no_limit(void **state)
+{
+	struct session_stats s = { .srtt_ns = 50 * MS, .cap_bps = 12000000 };
+	struct link_rate r = { 0 };
+	uint64_t now = run(&r, &s, 1 * S, 2 * S, 1000000, 0);
+
+	(void)state;
+	assert_in_range(link_rate_goodput(&r, now, 12000000, 40000000, 1432), 36000000, 40000000);
+	/* It carried all of a share, which says nothing of more... */
+	now = run(&r, &s, now, 2 * S, 11000000, 1 << 30);
+	assert_in_range(link_rate_goodput(&r, now, 12000000, 40000000, 1432), 36000000, 40000000);
+	assert_in_range(link_rate_goodput(&r, now, 40000000, 40000000, 1432), 36000000, 40000000);
+	/* ... and less than that says what the path can do. */
+	s.cap_bps = 40000000;
+	now = run(&r, &s, now, 3 * S, 20000000, 1 << 30);
+	assert_in_range(link_rate_goodput(&r, now, 40000000, 40000000, 1432), 19000000, 21000000);
+	assert_in_range(link_rate_goodput(&r, now, 12000000, 40000000, 1432), 19000000, 40000000);
 }
 
 int main(void)
@@ -86,6 +105,7 @@ int main(void)
 		cmocka_unit_test(a_busy_link_is_as_good_as_it_was),
 		cmocka_unit_test(the_first_round_trips_do_not_count),
 		cmocka_unit_test(a_new_session_starts_anew),
+		cmocka_unit_test(a_share_of_who_does_not_send_is_no_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,6 +293,7 @@ struct order_link *peers_link(struct peers *ps, const Strait__OrderStart *m)
 	if (m->has_cap_bps && m->cap_bps != 0 && (own == 0 || m->cap_bps < own))
 		cap = m->cap_bps;
 	p->own_bps = own;
+	p->most_bps = m->has_most_bps ? m->most_bps : 0;
 	(void)peer_set_cap(p, cap);
 	if (p->link.orders == 0 && p->cur == NULL) {
 		p->failing_ns = 0;

@@ -73,6 +73,7 @@ bool peers_take_links(struct peers *ps, const Strait__EdgeLinks *m)
 		cap = m->links[i]->cap_bps;
 		if (cap == 0 || (p->own_bps != 0 && p->own_bps < cap))
 			cap = p->own_bps;
+		p->most_bps = m->links[i]->has_most_bps ? m->links[i]->most_bps : 0;
 		done = peer_set_cap(p, cap) && done;
 	}
 	return done;

@@ -44,6 +44,7 @@ struct peer {
 	char address[280];
 	uint64_t cap_bps;          /* of this link */
 	uint64_t own_bps;          /* the same by our own configuration; 0: none */
+	uint64_t most_bps;         /* to which the master may raise cap_bps; 0: not known */
 	uint64_t share_bps;        /* of the edge's total cap; 0: there is none, or not yet */
 	uint64_t share_before_bps; /* at the begin of the interval that rate measured */
 	bool active;               /* when shares were made last */

@@ -23,6 +23,24 @@ uint64_t peer_cap(const struct peer *p)
 	return p->cap_bps == 0 ? share : min_u64(share, p->cap_bps);
 }
 
+/* To what peer_cap() rises when there is something to send. 0: there is no cap. */
+static uint64_t attainable(const struct peer *p)
+{
+	uint64_t cap = p->most_bps != 0 ? p->most_bps : p->cap_bps,
+		 total = p->ps->cfg.total_cap_bps;
+	uint32_t active = 1;
+	const struct peer *other;
+
+	if (p->own_bps != 0 && (cap == 0 || p->own_bps < cap))
+		cap = p->own_bps;
+	if (total == 0)
+		return cap;
+	LIST_FOREACH(other, &p->ps->peers, entry)
+		active += other != p && other->link.live > 0;
+	total = total / active > p->share_bps ? total / active : p->share_bps;
+	return cap == 0 ? total : min_u64(cap, total);
+}
+
 /*
  * An eighth of the cap is split evenly, so that a queue that just got something need not wait; the
  * rest by backlog, so that all queues end at the same time.
@@ -175,11 +193,12 @@ void peers_measure(struct peers *ps, uint64_t now_ns, peers_stats_fn *stats, voi
 	if (again && ps->cfg.total_cap_bps != 0)
 		share(ps);
 	LIST_FOREACH(p, &ps->peers, entry) {
-		uint64_t limit = link_rate_limit(peer_cap(p), ps->cfg.symbol_bytes);
+		uint64_t limit = link_rate_limit(attainable(p), ps->cfg.symbol_bytes);
 
-		p->link.goodput_bps = link_rate_goodput(&p->rate, now_ns, peer_cap(p),
-			p->link.queues[0].symbol_bytes != 0 ? p->link.queues[0].symbol_bytes
-							    : ps->cfg.symbol_bytes);
+		p->link.goodput_bps =
+			link_rate_goodput(&p->rate, now_ns, peer_cap(p), attainable(p),
+				p->link.queues[0].symbol_bytes != 0 ? p->link.queues[0].symbol_bytes
+								    : ps->cfg.symbol_bytes);
 		/* A share grows when others end. */
 		if (ps->cfg.total_cap_bps != 0)
 			limit = link_rate_limit(p->cap_bps != 0

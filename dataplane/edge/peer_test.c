@@ -619,6 +619,44 @@ static bool links(struct side *s, const char *to, uint64_t bps, const char *fenc
 	return peers_take_links(s->peers, &m);
 }
 
+static bool no_stats(void *ctx, uint8_t worker, const struct session *s, struct session_stats *out)
+{
+	(void)ctx;
+	(void)worker;
+	(void)s;
+	(void)out;
+	return false;
+}
+
+static void a_deadline_is_judged_by_what_a_share_rises_to(void **state)
+{
+	Strait__EdgeLinks m = STRAIT__EDGE_LINKS__INIT;
+	Strait__EdgeLink link = STRAIT__EDGE_LINK__INIT, *list = &link;
+	struct world *w = *state;
+
+	want(w, "e1");
+	link.to_site = (char *)"b";
+	link.to_edge = (char *)"e1";
+	link.cap_bps = 12000000;
+	link.has_most_bps = true;
+	link.most_bps = 40000000;
+	m.n_links = 1;
+	m.links = &list;
+	assert_true(peers_take_links(w->a.peers, &m));
+	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
+	assert_in_range(w->link->goodput_bps, 35000000, 40000000);
+	assert_in_range(w->link->limit_bps, 35000000, 40000000);
+	/* of our own, where that is less, and of the share where the master tells no more */
+	link.most_bps = 2000000000;
+	assert_true(peers_take_links(w->a.peers, &m));
+	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
+	assert_in_range(w->link->limit_bps, 900000000, 1000000000);
+	link.has_most_bps = false;
+	assert_true(peers_take_links(w->a.peers, &m));
+	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
+	assert_in_range(w->link->limit_bps, 10000000, 12000000);
+}
+
 static uint64_t last_cap(struct side *s)
 {
 	struct worker_command c = { 0 };
@@ -710,6 +748,7 @@ int main(void)
 		TEST(a_dead_queue_ends_the_whole_session),
 		TEST(a_worker_without_room_ends_the_whole_session),
 		TEST(the_cap_follows_what_the_queues_have_to_send),
+		TEST(a_deadline_is_judged_by_what_a_share_rises_to),
 		TEST(a_share_of_the_master_is_the_link_s_cap),
 		TEST(a_share_that_a_worker_was_not_told_is_not_done),
 		TEST(an_edge_that_is_fenced_has_no_session_and_gets_none),
