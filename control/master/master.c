@@ -72,6 +72,7 @@ static void commit(struct master *m)
 			"the ledger cannot be written, orders stand still: %s",
 			ledger_error(m->ledger));
 		log_limited(LOG_LEVEL_ERROR, "master", 10000, "%s", m->ledger_trouble);
+		operators_unwritten(m);
 		m->commit_wanted = true;
 		arm(m->commit_timer, RETRY_COMMIT_MS);
 		return;

@@ -224,6 +224,10 @@ bool edge_has(const struct edge *e, const struct shipment *s);
 int operator_message(struct client *c, uint16_t type, const uint8_t *body, size_t len);
 /** After a commit: answer what waited for it. */
 void operators_committed(struct master *m);
+/* unwritten.c: after a commit that failed, tell who waited for it, and drop what was new. */
+void operators_unwritten(struct master *m);
+/** While the ledger cannot be written, refuse what would change orders. true: answered. */
+bool operators_refuse_unwritten(struct client *c, const Strait__Request *r);
 /** Progress to those who watch. */
 void operators_watch(struct master *m);
 

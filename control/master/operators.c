@@ -771,7 +771,7 @@ int operator_message(struct client *c, uint16_t type, const uint8_t *body, size_
 	if (strcmp(rpc_peer(c->conn)->role, "operator") != 0 &&
 		r->verb != STRAIT__REQUEST__VERB__COMMITS)
 		reply_error(c, EACCES, "a certificate of role tenant may follow commits only");
-	else
+	else if (!operators_refuse_unwritten(c, r))
 		request(c, r);
 	strait__request__free_unpacked(r, NULL);
 	return 0;

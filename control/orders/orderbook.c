@@ -449,6 +449,28 @@ static void order_end(struct orderbook *b, struct order *o, unsigned int status,
 	order_settle(b, o, now_ms);
 }
 
+void orderbook_drop(struct orderbook *b, uint64_t id, uint64_t now_ms)
+{
+	struct order *o = orderbook_find(b, id);
+
+	if (o == NULL || o->stored)
+		return;
+	if (o->opened == ORDER_OPEN)
+		order_close(b, o, ORDER_ENDED);
+	for (uint32_t i = 0; i < o->count; i++) {
+		struct order_object *obj = &o->objects[i];
+		struct flight_member *next;
+
+		if (obj->member.flight == NULL)
+			continue;
+		/* One of an order that stays is shipped in its place. */
+		next = flights_leave(b->flights, &obj->member, object_naming);
+		if (next != NULL)
+			object_make_ready((struct order_object *)next, now_ms);
+	}
+	order_forget(b, o);
+}
+
 int orderbook_cancel(struct orderbook *b, uint64_t id, uint64_t now_ms)
 {
 	struct order *o = orderbook_find(b, id);

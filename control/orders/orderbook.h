@@ -252,6 +252,8 @@ void orderbook_set_open_idle(struct orderbook *b, uint64_t ms);
 void order_append_range(const struct order *o, uint32_t n, uint32_t *first, uint32_t *end);
 const char *order_opened_name(enum order_opened s);
 
+/** Forget an order that was never stored, and of which nobody was told. Else nothing is done. */
+void orderbook_drop(struct orderbook *b, uint64_t id, uint64_t now_ms);
 /** 0, -ENOENT (not live). */
 int orderbook_cancel(struct orderbook *b, uint64_t id, uint64_t now_ms);
 /** End what passed its deadline. */

@@ -273,6 +273,38 @@ static void a_destination_that_stands_still_blocks_no_other(void **state)
 	orderbook_destroy(b);
 }
 
+static void what_was_never_stored_can_be_forgotten(void **state)
+{
+	struct orderbook *b = orderbook_create(1, 7);
+	struct order *o = submit(b, "b", 1, "k0 k1", false, 0), *other, *open;
+	uint64_t id = o->id;
+
+	(void)state;
+	other = submit(b, "b", 1, "k1 k2", false, 0);
+	open = submit(b, "b", 1, "k3", true, 0);
+	assert_int_equal(append(b, open, 1, "k3 k4"), 0);
+	orderbook_plan(b, &up, 1);
+	assert_int_equal(other->objects[0].state, OBJECT_FOLLOWING);
+	orderbook_drop(b, id, 2);
+	assert_null(orderbook_find(b, id));
+	assert_null(orderbook_find_shipment(b, id));
+	orderbook_drop(b, open->id, 2);
+	assert_int_equal(orderbook_count(b), 1);
+	/* What waited for it goes by itself. */
+	assert_int_equal(other->objects[0].state, OBJECT_READY);
+	orderbook_plan(b, &up, 3);
+	orderbook_flushed(b);
+	arrive(b, other, 4);
+	assert_int_equal(other->state, ORDER_DONE);
+	orderbook_flushed(b);
+	/* One that is stored stays. */
+	o = submit(b, "b", 1, "k0", false, 0);
+	orderbook_flushed(b);
+	orderbook_drop(b, o->id, 5);
+	assert_int_equal(orderbook_count(b), 1);
+	orderbook_destroy(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -282,6 +314,7 @@ int main(void)
 		cmocka_unit_test(thousands_of_appends_keep_their_objects),
 		cmocka_unit_test(an_open_order_that_gets_nothing_is_sealed_and_says_so),
 		cmocka_unit_test(cancel_and_deadline_end_an_open_order),
+		cmocka_unit_test(what_was_never_stored_can_be_forgotten),
 		cmocka_unit_test(a_destination_that_stands_still_blocks_no_other),
 	};
 
