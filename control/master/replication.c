@@ -135,6 +135,10 @@ static uint8_t end_of(unsigned int status)
 		return FEDERATION_GONE;
 	case STRAIT_STATUS_FULL:
 		return FEDERATION_FULL;
+	case STRAIT_STATUS_UNREACHABLE:
+	case STRAIT_STATUS_REFUSED:
+	case STRAIT_STATUS_INTERNAL:
+		return FEDERATION_EDGE;
 	default:
 		return FEDERATION_FAILED;
 	}

@@ -92,6 +92,27 @@ static void pause_site(struct federation *f, uint16_t to)
 		s->pause_ns *= 2;
 }
 
+/*
+ * An edge of the two sites refuses, or the line is cut: what only that source has waits, longer
+ * each time, as no object can help it.
+ */
+static void pause_pair(struct federation *f, uint16_t from, uint16_t to)
+{
+	struct federation_site *s = &f->site[to];
+	uint64_t ns = s->fault_ns[from] > 0 ? s->fault_ns[from] : FEDERATION_PAUSE_NS;
+
+	s->window = 1;
+	if (s->fault_ns[from] > 0 && f->now_ns < s->away_until_ns[from])
+		return;
+	s->away_until_ns[from] = f->now_ns + ns;
+	s->fault_ns[from] = ns * 2 < FEDERATION_FAULT_MAX_NS ? ns * 2 : FEDERATION_FAULT_MAX_NS;
+}
+
+bool federation_is_at_fault(const struct federation *f, uint16_t from, uint16_t to)
+{
+	return f->site[to].fault_ns[from] > 0;
+}
+
 /* The destination, or what every order needs, is away: look again soon. */
 static void wait_for(struct federation *f, uint16_t to)
 {
@@ -372,13 +393,24 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 {
 	struct federation_batch **p = find(f, 0, order), *b = *p;
 	struct federation_site *s;
-	bool trouble = false, done = false;
+	bool trouble = false, done = false, fault = false;
 
 	f->now_ns = now_ns;
 	f->now_s = now_s;
 	if (order == 0 || b == NULL)
 		return;
 	s = &f->site[b->to];
+	for (uint32_t i = 0; i < b->ordered; i++) {
+		done = done || (i < n && ends[i] == FEDERATION_DONE);
+		fault = fault || (i < n && ends[i] == FEDERATION_EDGE);
+	}
+	/* before anything is wanted again, so that it is looked for elsewhere */
+	if (done) {
+		s->fault_ns[b->from] = 0;
+	} else if (fault) {
+		pause_pair(f, b->from, b->to);
+		hold_sources(f, b->to);
+	}
 	for (uint32_t i = 0; i < b->ordered; i++) {
 		struct wanted_object *x = &b->objects[b->members[i]];
 
@@ -387,7 +419,6 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 		case FEDERATION_DONE:
 			s->flow.brought++;
 			s->flow.brought_bytes += lengths[i];
-			done = true;
 			break;
 		case FEDERATION_GONE:
 			s->flow.gone++;
@@ -401,6 +432,12 @@ void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 			trouble = true;
 			break;
 		default:
+			if (i < n && ends[i] == FEDERATION_EDGE && !done) {
+				s->flow.failed++;
+				(void)again(f, x, b->to, b->class);
+				break;
+			}
+			/* also an edge's fault is the object's own if the edges brought others */
 			object_failed(f, b, i);
 			trouble = true;
 			break;

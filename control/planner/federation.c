@@ -66,7 +66,8 @@ static int on_event(void *ctx, const struct log_record *r)
 	struct log_record mine = translated(s, r);
 	int rc = planner_event(s->f->planner, slot_of(s), &mine, s->f->now_ns, s->f->now_s);
 
-	if (rc > 0 && r->op == LOG_REMOVED)
+	/* not what a source lost when it began anew, nor what somebody deleted */
+	if (rc > 0 && r->op == LOG_REMOVED && (r->flags & LOG_FLAG_EVICTED) != 0)
 		turnover_removed(&s->turnover);
 	/* It came after all. Few sites ever have a failure, and this is another cache miss. */
 	if (rc > 0 && r->op == LOG_STORED && s->flow.failed > 0)

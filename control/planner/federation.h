@@ -21,7 +21,8 @@
  * that it held went, or there was trouble, so that a site that comes back empty or full is
  * approached slowly. Snapshots are loaded by at most FEDERATION_LOADS readers at a time. An object
  * that failed FEDERATION_POISON times, for reasons that are its own or nobody's, is left alone
- * (quarantine) until somebody asks for it.
+ * (quarantine) until somebody asks for it. An order of which nothing came for an edge's fault says
+ * nothing of its objects: they stay wanted, and the pair of sites pauses, longer each time.
  *
  * Bulk pauses towards a site that evicts what is younger than a policy says (turnover.h): what came
  * would only push out what is of use. Of several policies towards a site the strictest counts.
@@ -42,6 +43,7 @@ enum {
 #define FEDERATION_REROUTE_NS   UINT64_C(5000000000)  /* between walks over what waits */
 #define FEDERATION_PAUSE_NS     UINT64_C(2000000000)  /* after failures; doubles .. */
 #define FEDERATION_PAUSE_MAX_NS UINT64_C(120000000000)
+#define FEDERATION_FAULT_MAX_NS UINT64_C(30000000000) /* of a pair with an edge at fault */
 
 struct federation_key {
 	const uint8_t *key, *tenant;
@@ -84,6 +86,7 @@ enum federation_end {
 	FEDERATION_ABSENT, /* the source has it no more: another site may */
 	FEDERATION_FULL,   /* the destination has no room: pause */
 	FEDERATION_FAILED, /* try again, a few times */
+	FEDERATION_EDGE,   /* for a reason that is an edge's or the line's: the pair pauses */
 };
 
 struct federation_config {
@@ -116,6 +119,7 @@ struct federation_site {
 	bool held; /* something, at the last tick */
 	uint64_t pause_until_ns, pause_ns;
 	uint64_t away_until_ns[INDEX_SITES]; /* of sources that could not be asked */
+	uint64_t fault_ns[INDEX_SITES];      /* of sources whose pair is at fault: its next pause */
 	uint32_t held_from;                  /* sources of which nothing can come */
 	uint32_t rerouted_from;              /* they were these when what waits was looked at */
 	uint64_t reroute_ns;                 /* not before */
@@ -178,6 +182,8 @@ int federation_offered(struct federation *f, uint16_t slot, uint64_t batch, cons
  * stored anew meanwhile would be tried once more for each order that is held up by others' objects.
  */
 void federation_failed(struct federation *f, uint64_t order, uint32_t i, uint64_t now_s);
+/** Nothing came of that pair's last order because an edge refused it or could not be reached. */
+bool federation_is_at_fault(const struct federation *f, uint16_t from, uint16_t to);
 /** The order ended; ends[i] is a federation_end of its object i. An unknown order is ignored. */
 void federation_ended(struct federation *f, uint64_t order, const uint8_t *ends,
 	const uint64_t *lengths, size_t n, uint64_t now_ns, uint64_t now_s);

@@ -238,6 +238,66 @@ static void what_came_after_all_is_in_quarantine_no_more(void **state)
 	assert_int_equal(w->f->site[B].flow.quarantined, 1);
 }
 
+/* One object and one order at a time, until the pair's pause is over; seconds that took. */
+static uint64_t order_again(struct world *w, uint64_t most_s)
+{
+	uint64_t orders = w->orders;
+	uint64_t s = 0;
+
+	while (w->expand == w->answered && s < most_s) {
+		tick(w, 1);
+		s++;
+	}
+	w->answered = w->expand;
+	expanded(w, true);
+	offered(w, FEDERATION_BRING);
+	assert_int_equal(w->orders, orders + 1);
+	return s;
+}
+
+static void an_edge_at_fault_is_held_against_no_object(void **state)
+{
+	struct world *w = *state;
+	uint64_t s = 0;
+
+	happens(w, A, 1, LOG_STORED);
+	for (int i = 0; i < 12; i++) {
+		s = order_again(w, 100);
+		ended(w, FEDERATION_EDGE);
+		assert_int_equal(federation_quarantined(w->f, B, NOW_S), 0);
+		assert_int_equal(wanted(w), 1);
+	}
+	assert_in_range(s, FEDERATION_FAULT_MAX_NS / SECOND - 2,
+		FEDERATION_FAULT_MAX_NS / SECOND + 2);
+	assert_true(federation_is_at_fault(w->f, A, B));
+	/* mended: what was wanted comes, and the next fault is a first one */
+	(void)order_again(w, 100);
+	ended(w, FEDERATION_DONE);
+	assert_false(federation_is_at_fault(w->f, A, B));
+	assert_int_equal(w->f->site[B].flow.brought, 1);
+	happens(w, A, 2, LOG_STORED);
+	(void)order_again(w, 2);
+	ended(w, FEDERATION_EDGE);
+	assert_in_range(order_again(w, 100), 1, 4);
+}
+
+static void what_alone_fails_in_an_order_is_at_fault_itself(void **state)
+{
+	uint8_t ends[2] = { FEDERATION_EDGE, FEDERATION_DONE };
+	uint64_t lengths[2] = { 0, 1000 };
+	struct world *w = *state;
+
+	happens(w, A, 1, LOG_STORED);
+	happens(w, A, 2, LOG_STORED);
+	for (unsigned int i = 0; i < FEDERATION_POISON; i++) {
+		(void)order_again(w, 200);
+		assert_int_equal(w->order.count, 2);
+		federation_ended(w->f, w->orders, ends, lengths, 2, w->now_ns, NOW_S);
+		happens(w, A, 3 + i, LOG_STORED);
+	}
+	assert_int_equal(federation_quarantined(w->f, B, NOW_S), 1);
+}
+
 /* Fails that often, and is ordered once more, while others come and keep the window open. */
 static void failing(struct world *w, unsigned int times)
 {
@@ -643,6 +703,28 @@ static void bulk_waits_while_the_destination_evicts_early(void **state)
 	assert_true(digest_equal(w->d[0], digest(2)));
 }
 
+static void what_goes_with_a_source_that_begins_anew_is_no_eviction(void **state)
+{
+	struct planner_policy p = { .allow = true,
+		.class = WANTED_BULK,
+		.pause_below_ns = 600 * SECOND };
+	struct world *w = *state;
+
+	assert_int_equal(federation_policy_set(w->f, A, B, &p, 0), 0);
+	for (uint32_t n = 0; n < 200; n++)
+		happens(w, B, 1000 + n, LOG_STORED);
+	for (int i = 0; i < 10; i++)
+		tick(w, 1);
+	for (uint32_t n = 0; n < 199; n++)
+		happens_so(w, B, 1000 + n, LOG_REMOVED, 0);
+	tick(w, 1);
+	assert_int_equal(w->f->site[B].eviction_age_ns, 0);
+	assert_false(w->f->site[B].flow.bulk_held);
+	happens(w, A, 1, LOG_STORED);
+	tick(w, 1);
+	assert_int_equal(w->expands, 1);
+}
+
 static void orders_end_when_the_source_will_have_evicted_them(void **state)
 {
 	struct planner_policy none = { .allow = false };
@@ -688,6 +770,8 @@ int main(void)
 		TEST(a_full_site_is_left_alone_for_a_while),
 		TEST(what_fails_again_and_again_is_quarantined_until_asked_for),
 		TEST(what_came_after_all_is_in_quarantine_no_more),
+		TEST(an_edge_at_fault_is_held_against_no_object),
+		TEST(what_alone_fails_in_an_order_is_at_fault_itself),
 		TEST(what_failed_once_too_often_since_both_were_asked_is_not_ordered),
 		TEST(what_fails_in_an_order_that_goes_on_counts_at_once),
 		TEST(an_answer_that_does_not_come_gives_the_batch_up),
@@ -704,6 +788,7 @@ int main(void)
 		TEST(few_load_their_snapshot_at_once),
 		TEST(requests_that_miss_bring_it_where_a_policy_waits_for_them),
 		TEST(bulk_waits_while_the_destination_evicts_early),
+		TEST(what_goes_with_a_source_that_begins_anew_is_no_eviction),
 		TEST(orders_end_when_the_source_will_have_evicted_them),
 		TEST(a_site_that_is_no_more_holds_nothing),
 	};

@@ -24,7 +24,7 @@ struct world {
 	struct federation *f;
 	uint64_t now_ns, seq[3];
 	/* what was asked for last */
-	uint64_t expand, offer, orders;
+	uint64_t expand, answered, offer, orders;
 	uint16_t expand_from, offer_to;
 	size_t n;
 	bool asked, deaf, no_edge;
@@ -127,12 +127,18 @@ static inline void bring_up(struct world *w, uint16_t site)
 	assert_int_equal(w->f->site[site].reader.replica.state, REPLICA_LIVE);
 }
 
-static inline void happens(struct world *w, uint16_t site, uint32_t object, uint8_t op)
+static inline void happens_so(struct world *w, uint16_t site, uint32_t object, uint8_t op,
+	uint8_t flags)
 {
-	struct log_record r = { .digest = digest(object), .size = 1000, .op = op };
+	struct log_record r = { .digest = digest(object), .size = 1000, .op = op, .flags = flags };
 	struct log_frame f = { .type = LOG_FRAME_EVENTS, .seq = ++w->seq[site] };
 
 	assert_int_equal(input(w, site, &f, &r, 1), 0);
+}
+
+static inline void happens(struct world *w, uint16_t site, uint32_t object, uint8_t op)
+{
+	happens_so(w, site, object, op, op == LOG_REMOVED ? LOG_FLAG_EVICTED : 0);
 }
 
 static inline void tick(struct world *w, uint64_t seconds)

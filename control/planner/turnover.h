@@ -6,12 +6,18 @@
 /*
  * How old objects get at a site before they are evicted, from what its log tells: of n objects of
  * which r go each second, each stays n / r seconds (Little's law). Nobody has to tell when an
- * object came. Smoothed over a minute, and over less after a start. Pure, one thread.
+ * object came. The rate is that of the last minute, and of less after a start: what went before
+ * counts no more, so that a site that evicts nothing any more is known as such a minute later.
+ * Pure, one thread.
  */
+
+enum { TURNOVER_SLOTS = 12 };
 
 struct turnover {
 	uint64_t removed; /* since looked_ns */
 	uint64_t began_ns, looked_ns;
+	uint64_t slot; /* which of all time the newest is */
+	double went[TURNOVER_SLOTS];
 	double rate; /* a second */
 };
 

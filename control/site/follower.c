@@ -127,7 +127,7 @@ static void on_event(const struct kv_event *e, void *ctx)
 	d = digest_of_key(k.tenant_key, k.data, k.len);
 	if (e->op == KV_STORED)
 		(void)store_stored(f->site->store, f->owner, &k, origin(f, d), clock_now_ns());
-	else if (store_removed(f->site->store, f->owner, &k, 0, clock_now_ns()) == 1)
+	else if (store_removed(f->site->store, f->owner, &k, LOG_FLAG_EVICTED, clock_now_ns()) == 1)
 		gone(f, d);
 }
 
@@ -270,7 +270,8 @@ static void on_block(struct follower *f, const struct kv_event *e, uint32_t owne
 					       origin(f, digest_of_key(k.tenant_key, key, len)),
 					       clock_now_ns()) < 0;
 		else
-			(void)store_removed(f->site->store, owner, &k, 0, clock_now_ns());
+			(void)store_removed(f->site->store, owner, &k, LOG_FLAG_EVICTED,
+				clock_now_ns());
 	}
 }
 

@@ -327,7 +327,7 @@ int store_gone(struct store *s, uint32_t source, struct digest128 d, uint8_t fla
 }
 
 /* Take a source's objects away, all or those that its listing did not name. */
-static int64_t sweep(struct store *s, uint32_t source, bool all, uint64_t now_ns)
+static int64_t sweep(struct store *s, uint32_t source, bool all, uint8_t flags, uint64_t now_ns)
 {
 	int64_t n = 0;
 
@@ -341,7 +341,7 @@ static int64_t sweep(struct store *s, uint32_t source, bool all, uint64_t now_ns
 
 			if ((all || !named) && owner_find(x, source) != -2) {
 				n++;
-				if (drop(s, source, p, 0, now_ns) == 1)
+				if (drop(s, source, p, flags, now_ns) == 1)
 					continue;
 			}
 			p = &x->next;
@@ -353,7 +353,7 @@ static int64_t sweep(struct store *s, uint32_t source, bool all, uint64_t now_ns
 void store_clear(struct store *s, uint32_t source, uint64_t now_ns)
 {
 	if (source < STORE_OWNERS)
-		(void)sweep(s, source, true, now_ns);
+		(void)sweep(s, source, true, 0, now_ns);
 }
 
 int store_listing_begin(struct store *s, uint32_t source, uint16_t tenant)
@@ -399,12 +399,14 @@ int64_t store_listing_end(struct store *s, bool ok, uint64_t now_ns)
 {
 	int64_t n = 0;
 	bool all = s->touched.count == 0 && s->held[s->lister] == s->named;
+	/* a source that names little of it began anew: nothing tells what it evicted */
+	uint8_t flags = s->named * 2 >= s->held[s->lister] ? LOG_FLAG_EVICTED : 0;
 
 	if (!s->listing)
 		return -EINVAL;
 	/* Of many tiny sources most listings name just what is known: no need to look at all. */
 	if (ok && !all)
-		n = s->overrun ? -ESTALE : sweep(s, s->lister, false, now_ns);
+		n = s->overrun ? -ESTALE : sweep(s, s->lister, false, flags, now_ns);
 	s->listing = false;
 	touched_clear(&s->touched);
 	return n;

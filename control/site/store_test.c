@@ -232,6 +232,26 @@ static void listing_of_one_tenant_leaves_the_others_alone(void **state)
 	assert_true(index_value(f->index, digest_of_key(&other, "k@1", 3)) != 0);
 }
 
+static void listing_of_a_source_that_began_anew_tells_no_evictions(void **state)
+{
+	struct fixture *f = *state;
+
+	for (uint32_t n = 0; n < 4; n++)
+		(void)stored(f, 0, n);
+	assert_int_equal(store_listing_begin(f->store, 0, 0), 0);
+	for (uint32_t n = 0; n < 3; n++)
+		(void)listed(f, n);
+	assert_int_equal(store_listing_end(f->store, true, 1), 1);
+	check_event(f, 5, LOG_REMOVED, LOG_FLAG_EVICTED);
+	assert_int_equal(store_listing_begin(f->store, 0, 0), 0);
+	(void)listed(f, 1);
+	assert_int_equal(store_listing_end(f->store, true, 1), 2);
+	check_event(f, 6, LOG_REMOVED, 0);
+	check_event(f, 7, LOG_REMOVED, 0);
+	store_clear(f->store, 0, 1);
+	check_event(f, 8, LOG_REMOVED, 0);
+}
+
 static void failed_listing_takes_nothing_away(void **state)
 {
 	struct fixture *f = *state;
@@ -361,6 +381,7 @@ int main(void)
 		TEST(listing_adds_takes_away_and_leaves_what_events_named),
 		TEST(listing_of_what_is_known_changes_nothing),
 		TEST(listing_of_one_tenant_leaves_the_others_alone),
+		TEST(listing_of_a_source_that_began_anew_tells_no_evictions),
 		TEST(failed_listing_takes_nothing_away),
 		TEST(warmup_keys_are_left_out_and_memory_is_bounded),
 		TEST(views_agree_after_any_events_and_listings),
