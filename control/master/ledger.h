@@ -62,8 +62,11 @@ struct ledger_site {
 int ledger_site_put(struct ledger *l, const struct ledger_site *s);
 /** 0, -ENOENT, -EIO. */
 int ledger_site_del(struct ledger *l, const char *name);
-/** Whether the ledger at path, in use or not, has a site; false if it cannot be read. */
-bool ledger_peek_site(const char *path, const char *name);
+/**
+ * Whether the ledger at path, in use or not, has a site of this name, or label if that counts, too;
+ * false if it cannot be read.
+ */
+bool ledger_peek_site(const char *path, const char *name, bool label);
 int ledger_sites(struct ledger *l, void (*cb)(const struct ledger_site *s, void *ctx), void *ctx);
 
 struct ledger_edge {

@@ -70,7 +70,7 @@ static int peek_uri(const char *path, char *uri, size_t len)
 	return 0;
 }
 
-bool ledger_peek_site(const char *path, const char *name)
+bool ledger_peek_site(const char *path, const char *name, bool label)
 {
 	sqlite3_stmt *s = NULL;
 	sqlite3 *db = NULL;
@@ -80,9 +80,10 @@ bool ledger_peek_site(const char *path, const char *name)
 	if (peek_uri(path, uri, sizeof(uri)) != 0)
 		return false;
 	if (sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&
-		sqlite3_prepare_v2(db, "SELECT 1 FROM sites WHERE name=?1", -1, &s, NULL) ==
-			SQLITE_OK) {
+		sqlite3_prepare_v2(db, "SELECT 1 FROM sites WHERE name=?1 OR (?2 AND label=?1)", -1,
+			&s, NULL) == SQLITE_OK) {
 		bind_text(s, 1, name);
+		sqlite3_bind_int(s, 2, label);
 		found = sqlite3_step(s) == SQLITE_ROW;
 	}
 	sqlite3_finalize(s);

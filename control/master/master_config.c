@@ -100,7 +100,8 @@ static const cyaml_schema_field_t fields[] = {
 		&link_value, 0, 65536),
 	CYAML_FIELD_SEQUENCE("policies", CYAML_FLAG_POINTER | OPTIONAL, struct master_config,
 		policies, &policy_value, 0, 1024),
-	CYAML_FIELD_UINT("keys", OPTIONAL, struct master_config, keys),
+	CYAML_FIELD_UINT_PTR("keys", CYAML_FLAG_POINTER | OPTIONAL, struct master_config,
+		keys_told),
 	STRING(evicted_for, struct master_config, OPTIONAL),
 	STRING(forget_after, struct master_config, OPTIONAL),
 	STRING(secret, struct master_config, OPTIONAL),
@@ -125,6 +126,18 @@ static int default_to(char **field, const char *value)
 	if (*field == NULL)
 		return -ENOMEM;
 	strcpy(*field, value);
+	return 0;
+}
+
+static int keys_default_to(uint64_t **told, uint64_t n, uint64_t *keys)
+{
+	if (*told == NULL) {
+		*told = cyaml_mem(NULL, NULL, sizeof(**told));
+		if (*told == NULL)
+			return -ENOMEM;
+		**told = n;
+	}
+	*keys = **told;
 	return 0;
 }
 
@@ -315,7 +328,7 @@ static int check_policies(struct master_config *cfg, const char *path, char *err
 		config_duration(path, "forget_after", cfg->forget_after, CONFIG_SECOND,
 			DURATION_MAX, &cfg->forget_after_ns, err, err_len) != 0)
 		return -EINVAL;
-	if (cfg->keys > KEYS_MAX)
+	if (cfg->keys == 0 || cfg->keys > KEYS_MAX)
 		return config_fail(err, err_len, path, "keys", "must be 1 to %" PRIu64, KEYS_MAX);
 	if (cfg->secret != NULL && file_check_private(cfg->secret, why, sizeof(why)) != 0)
 		return config_fail(err, err_len, path, "secret", "%s", why);
@@ -370,7 +383,8 @@ struct master_config *master_config_load(const char *path, char *err, size_t err
 			default_to(&cfg->open_order_idle, "10m") != 0 ||
 			default_to(&cfg->evicted_for, "1h") != 0 ||
 			default_to(&cfg->forget_after, "1h") != 0 ||
-			default_to(&cfg->log_level, "info") != 0)) {
+			default_to(&cfg->log_level, "info") != 0 ||
+			keys_default_to(&cfg->keys_told, KEYS_DEFAULT, &cfg->keys) != 0)) {
 		snprintf(err, err_len, "out of memory");
 		rc = -ENOMEM;
 	}
@@ -382,8 +396,6 @@ struct master_config *master_config_load(const char *path, char *err, size_t err
 		rc = check_links(cfg, path, err, err_len);
 	if (rc == 0)
 		rc = check_policies(cfg, path, err, err_len);
-	if (rc == 0 && cfg->keys == 0)
-		cfg->keys = KEYS_DEFAULT;
 	if (rc == 0)
 		return cfg;
 	master_config_free(cfg);
@@ -423,13 +435,41 @@ static int check_ends(const struct master_config *cfg, const char *path, char *e
 
 		for (int e = 0; e < 2; e++) {
 			if (find_site(cfg, ends[e]) != NULL ||
-				ledger_peek_site(cfg->ledger, ends[e]))
+				ledger_peek_site(cfg->ledger, ends[e], false))
 				continue;
 			snprintf(where, sizeof(where), "links[%u].%s", i, e == 0 ? "from" : "to");
 			return config_fail(err, err_len, path, where,
 				"unknown site %s: list it in sites, or add it first with "
 				"straitctl site add %s",
 				ends[e], ends[e]);
+		}
+	}
+	return 0;
+}
+
+/* What a policy names may come with straitctl site add, label and all, so the ledger counts. */
+static int check_policy_ends(const struct master_config *cfg, const char *path, char *err,
+	size_t err_len)
+{
+	char where[64];
+
+	for (unsigned int i = 0; i < cfg->policies_count; i++) {
+		const char *const ends[] = { cfg->policies[i].from, cfg->policies[i].to };
+
+		for (int e = 0; e < 2; e++) {
+			bool known = ledger_peek_site(cfg->ledger, ends[e], true);
+
+			for (unsigned int k = 0; k < cfg->sites_count && !known; k++)
+				known = master_policy_means(ends[e], cfg->sites[k].name,
+					cfg->sites[k].label != NULL ? cfg->sites[k].label : "");
+			if (known || strcmp(ends[e], "*") == 0)
+				continue;
+			snprintf(where, sizeof(where), "policies[%u].%s", i,
+				e == 0 ? "from" : "to");
+			return config_fail(err, err_len, path, where,
+				"%s is neither a site nor a site's label: list it in sites, or "
+				"add it first with straitctl site add",
+				ends[e]);
 		}
 	}
 	return 0;
@@ -445,7 +485,8 @@ static int check_pools_sites(const struct master_config *cfg, const char *path, 
 			const char *name = cfg->sites[i].pools_at[k];
 
 			snprintf(site, sizeof(site), "%.*s", (int)strcspn(name, "/"), name);
-			if (find_site(cfg, site) != NULL || ledger_peek_site(cfg->ledger, site))
+			if (find_site(cfg, site) != NULL ||
+				ledger_peek_site(cfg->ledger, site, false))
 				continue;
 			snprintf(where, sizeof(where), "sites[%u].pools_at[%u]", i, k);
 			return config_fail(err, err_len, path, where, "unknown site %s", site);
@@ -515,6 +556,8 @@ int master_config_check(const struct master_config *cfg, const char *path, char 
 		rc = check_followed(cfg, path, err, err_len);
 	if (rc == 0)
 		rc = check_pools_sites(cfg, path, err, err_len);
+	if (rc == 0)
+		rc = check_policy_ends(cfg, path, err, err_len);
 	return rc == 0 ? check_ends(cfg, path, err, err_len) : rc;
 }
 

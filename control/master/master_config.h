@@ -92,6 +92,7 @@ struct master_config {
 	unsigned int links_count;
 	struct master_policy_config *policies;
 	unsigned int policies_count;
+	uint64_t *keys_told; /* as the file has it, where 0 is not the same as nothing */
 	uint64_t keys;
 	char *evicted_for, *forget_after, *secret;
 	uint64_t edge_lost_ms;

@@ -275,7 +275,7 @@ static void check_finds_what_the_start_would(void **state)
 {
 	char db[80], text[400];
 	struct master_config *cfg;
-	struct ledger_site row = { "b", "", 0 };
+	struct ledger_site row = { "b", "us", 0 };
 	struct ledger *l;
 
 	(void)state;
@@ -289,7 +289,15 @@ static void check_finds_what_the_start_would(void **state)
 	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), -EINVAL);
 	assert_non_null(strstr(err, ":3: sites[0].pools_at[0]: unknown site a"));
 	master_config_free(cfg);
-	cfg = load("sites: [{ name: a }]\nlinks:\n- { from: a, to: b }\n");
+	cfg = load("sites: [{ name: a, label: eu }]\npolicies:\n- { from: eu, to: zork }\n");
+	assert_non_null(cfg);
+	assert_int_equal(master_config_check(cfg, path, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, ":5: policies[0].to: zork is neither a site nor"));
+	master_config_free(cfg);
+	assert_null(load("sites: [{ name: a }]\nkeys: 0\n"));
+	assert_non_null(strstr(err, ":4: keys: must be 1 to "));
+	cfg = load("sites: [{ name: a }]\nlinks:\n- { from: a, to: b }\npolicies:\n"
+		   "- { from: \"*\", to: us }\n");
 	assert_non_null(cfg);
 	/* a site of the ledger is fine, while a master has it open, too */
 	l = ledger_open(cfg->ledger, err, sizeof(err));

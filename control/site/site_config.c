@@ -99,7 +99,7 @@ static const cyaml_schema_field_t fields[] = {
 		&source_value, 1, SITE_SOURCES_MAX),
 	CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER, struct site_config, tenants,
 		&tenant_value, 1, TENANTS_MAX),
-	CYAML_FIELD_UINT("keys", OPTIONAL, struct site_config, keys),
+	CYAML_FIELD_UINT_PTR("keys", CYAML_FLAG_POINTER | OPTIONAL, struct site_config, keys_told),
 	STRING(memory, struct site_config, OPTIONAL),
 	STRING(max_age, struct site_config, OPTIONAL),
 	STRING(negative_for, struct site_config, OPTIONAL),
@@ -148,6 +148,18 @@ static int default_to(char **field, const char *value)
 	if (*field == NULL)
 		return -ENOMEM;
 	strcpy(*field, value);
+	return 0;
+}
+
+static int keys_default_to(uint64_t **told, uint64_t n, uint64_t *keys)
+{
+	if (*told == NULL) {
+		*told = cyaml_mem(NULL, NULL, sizeof(**told));
+		if (*told == NULL)
+			return -ENOMEM;
+		**told = n;
+	}
+	*keys = **told;
 	return 0;
 }
 
@@ -364,7 +376,7 @@ static int check(struct site_config *cfg, const char *path, char *err, size_t er
 		return config_fail(err, err_len, path, "memory", "%s", why);
 	if (cfg->memory_bytes < MEMORY_MIN)
 		return config_fail(err, err_len, path, "memory", "must be 1M or more");
-	if (cfg->keys > KEYS_MAX)
+	if (cfg->keys == 0 || cfg->keys > KEYS_MAX)
 		return config_fail(err, err_len, path, "keys", "must be 1 to %" PRIu64, KEYS_MAX);
 	if (config_duration(path, "max_age", cfg->max_age, CONFIG_SECOND / 10, DURATION_MAX,
 		    &cfg->max_age_ns, err, err_len) != 0)
@@ -401,12 +413,11 @@ struct site_config *site_config_load(const char *path, char *err, size_t err_len
 		(default_to(&cfg->memory, "8G") < 0 || default_to(&cfg->max_age, "30s") < 0 ||
 			default_to(&cfg->evicted_for, "1h") < 0 ||
 			default_to(&cfg->negative_for, "5s") < 0 ||
-			default_to(&cfg->log_level, "info") < 0)) {
+			default_to(&cfg->log_level, "info") < 0 ||
+			keys_default_to(&cfg->keys_told, KEYS_DEFAULT, &cfg->keys) != 0)) {
 		snprintf(err, err_len, "out of memory");
 		ret = -ENOMEM;
 	}
-	if (ret == 0 && cfg->keys == 0)
-		cfg->keys = KEYS_DEFAULT;
 	if (ret == 0)
 		ret = check(cfg, path, err, err_len);
 	if (ret == 0)

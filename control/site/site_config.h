@@ -81,6 +81,7 @@ struct site_config {
 	unsigned int sources_count;
 	struct site_tenant_config *tenants;
 	unsigned int tenants_count;
+	uint64_t *keys_told; /* as the file has it, where 0 is not the same as nothing */
 	uint64_t keys;
 	uint64_t memory_bytes, max_age_ns, evicted_ns, negative_ns;
 };
