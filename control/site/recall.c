@@ -112,7 +112,8 @@ struct recall *recall_create(const char *path, uint32_t evicted_s, uint32_t brou
 	return NULL;
 }
 
-static void save(struct recall *r)
+/* last: nobody tries again, so it is told whenever the line before was. */
+static void save(struct recall *r, bool last)
 {
 	size_t each;
 	const void *evicted = memory_image(r->evicted, &each);
@@ -133,7 +134,12 @@ static void save(struct recall *r)
 	if (rc < 0)
 		snprintf(r->trouble, sizeof(r->trouble), "what was evicted cannot be saved: %s",
 			strerror(-rc));
-	if (rc < 0)
+	if (rc < 0 && last)
+		log_error("site",
+			"what was evicted since the last save is lost, as it cannot be saved path=%s "
+			"error=%s",
+			r->path, strerror(-rc));
+	else if (rc < 0)
 		log_limited(LOG_LEVEL_ERROR, "site", 60000,
 			"what was evicted cannot be saved path=%s error=%s", r->path,
 			strerror(-rc));
@@ -146,7 +152,7 @@ void recall_destroy(struct recall *r)
 	if (r == NULL)
 		return;
 	if (r->dirty && r->path != NULL)
-		save(r);
+		save(r, true);
 	memory_destroy(r->evicted);
 	memory_destroy(r->brought);
 	free(r->path);
@@ -190,5 +196,5 @@ void recall_save(struct recall *r, uint64_t now_ns)
 	if (!r->dirty || r->path == NULL || now_ns - r->saved_ns < RECALL_SAVE_NS)
 		return;
 	r->saved_ns = now_ns;
-	save(r);
+	save(r, false);
 }
