@@ -191,6 +191,9 @@ static int take_options(struct ctl *ctl, Strait__Request *req)
 	if (deadline != NULL) {
 		if (units_parse_duration(deadline, &ns, err, sizeof(err)) != 0)
 			return ctl_fail(CTL_USAGE, "--deadline: %s", err);
+		if (ns < 1000000)
+			return ctl_fail(CTL_USAGE,
+				"--deadline: from now, so it must be 1ms or more");
 		req->has_deadline_ms = true;
 		req->deadline_ms = clock_unix_ms() + ns / 1000000;
 	}
@@ -318,7 +321,7 @@ int cmd_order_list(struct ctl *ctl)
 	req.verb = STRAIT__REQUEST__VERB__ORDER_LIST;
 	if (limit != NULL) {
 		if (ctl_parse_u64(limit, &n) != 0 || n == 0 || n > UINT32_MAX)
-			return ctl_fail(CTL_USAGE, "--limit must be a number");
+			return ctl_fail(CTL_USAGE, "--limit must be a number from 1");
 		req.has_limit = true;
 		req.limit = (uint32_t)n;
 	}

@@ -242,6 +242,9 @@ int cmd_exist(struct ctl *ctl)
 	struct keys keys = { 0 };
 	int rc;
 
+	if (socket != NULL && ctl_option(ctl, "pool") != NULL)
+		return ctl_fail(CTL_USAGE,
+			"--socket asks a site and --pool a file: give one of them");
 	if (socket != NULL) {
 		rc = take_keys(ctl, -1, &keys);
 		if (rc == CTL_OK)

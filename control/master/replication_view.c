@@ -361,6 +361,24 @@ static int fetch_not(const struct replication *r, uint16_t to, struct digest128 
 	return why;
 }
 
+/* Whether a policy lets anything go from there to any site. */
+static bool is_source(struct master *m, uint16_t from)
+{
+	const struct replication *r = m->replication;
+
+	for (uint16_t to = 0; to < INDEX_SITES; to++) {
+		const struct master_policy_config *p;
+
+		if (to == from || !r->slot[to].used)
+			continue;
+		p = policy_find(m, site_find(m, r->slot[from].site),
+			site_find(m, r->slot[to].site));
+		if (p != NULL && p->allowed)
+			return true;
+	}
+	return false;
+}
+
 void view_backfill(struct view *v, struct master *m, const Strait__Request *r)
 {
 	int slot = r->from_site != NULL ? replication_slot(m->replication, r->from_site) : -1;
@@ -368,6 +386,11 @@ void view_backfill(struct view *v, struct master *m, const Strait__Request *r)
 
 	if (slot < 0) {
 		view_fail(v, ENOENT, "no such site, or it is not followed");
+		return;
+	}
+	if (!is_source(m, (uint16_t)slot)) {
+		view_fail(v, EPERM, "no policy lets anything come from site %s, so nothing would",
+			r->from_site);
 		return;
 	}
 	rc = federation_backfill(m->replication->f, (uint16_t)slot);

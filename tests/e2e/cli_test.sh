@@ -115,6 +115,12 @@ check "and it came across" cmp "$LAB_DIR/value" "$LAB_DIR/back"
 status_of 2 ctl bogus
 status_of 2 ctl order
 status_of 2 ctl order submit --from a
+status_of 2 ctl order submit --from a --to b --deadline 0s key-1
+status_of 2 ctl order list --limit 0
+check "a number that cannot be is told from what" grep -q 'a number from 1' "$LAB_DIR/out"
+status_of 2 "$LAB_BIN/straitctl" exist --socket "$LAB_DIR/x" --pool "$LAB_A" key-1
+status_of 4 ctl edge drain a
+check "an edge is asked for with its site" grep -q 'say SITE/EDGE' "$LAB_DIR/out"
 status_of 2 "$LAB_BIN/straitctl" --master 127.0.0.1 --insecure-loopback status
 status_of 2 ctl order show
 check "a missing argument is named" grep -q 'argument is missing: ID' "$LAB_DIR/out"
