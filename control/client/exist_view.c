@@ -37,6 +37,8 @@ static uint64_t age_get(const struct exist_view *v, uint64_t now_ns, struct exis
 	age->as_of = atomic_load_explicit(&s->as_of, memory_order_relaxed);
 	at = atomic_load_explicit(&s->complete_ns, memory_order_relaxed);
 	age->age_ns = now_ns > at ? now_ns - at : 0;
+	if (at == 0) /* it never was complete: there is no age to tell */
+		age->age_ns = UINT64_MAX;
 	age->known = (state & EXIST_COMPLETE) != 0 && age->age_ns <= s->max_age_ns;
 	return state;
 }

@@ -53,7 +53,7 @@ struct exist_reply {
 	uint16_t n;
 	uint16_t flags;
 	uint64_t as_of;      /* seq of the site's log that was applied last */
-	uint64_t age_ns;     /* since the view was known to be complete */
+	uint64_t age_ns;     /* since the view was known to be complete; UINT64_MAX: it never was */
 	uint32_t first_miss; /* n if there is none; EXIST_PREFIX only */
 	uint32_t zero;
 };

@@ -220,7 +220,9 @@ static int ask_site(struct ctl *ctl, const char *path, const struct keys *keys)
 			json_put_bytes(o, "key", list[i].data, list[i].len);
 			json_object_set_new(o, "exists", json_string(word));
 			json_object_set_new(o, "age_ms",
-				json_integer((json_int_t)(age.age_ns / 1000000)));
+				age.age_ns == UINT64_MAX
+					? json_null()
+					: json_integer((json_int_t)(age.age_ns / 1000000)));
 			json_array_append_new(array, o);
 		} else {
 			printf("%-7s %s\n", word, ctl->argv[i]);

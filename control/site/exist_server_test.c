@@ -189,6 +189,9 @@ static void nothing_is_known_while_the_view_is_not_whole_or_too_old(void **state
 	assert_int_equal(strait_exist_batch(x, k->k, 4, a, NULL), 0);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(a[i], STRAIT_EXIST_UNKNOWN);
+	f->e.shared->complete_ns = 0; /* as after the start */
+	assert_int_equal(strait_exist_batch(x, k->k, 4, a, &age), 0);
+	assert_true(age.age_ns == UINT64_MAX);
 	existence_current(&f->e, 78, clock_now_ns() - SECOND);
 	assert_int_equal(strait_exist_batch(x, k->k, 4, a, &age), 0);
 	assert_int_equal(a[0], STRAIT_EXIST_YES);

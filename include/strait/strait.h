@@ -216,7 +216,7 @@ struct strait_exist;
 
 struct strait_exist_age {
 	uint64_t as_of;  /* events the master had seen, a number that only grows while it runs */
-	uint64_t age_ns; /* since it was sure to have seen all */
+	uint64_t age_ns; /* since it was sure to have seen all; UINT64_MAX: it never was */
 };
 
 /*
