@@ -200,8 +200,8 @@ static void edge_drain_request(struct client *c, const Strait__Request *r)
 		reply_error(c, EIO, ledger_error(c->master->ledger));
 	else
 		edge_list(c, r->name,
-			rc > 0 ? "no other edge of its site takes orders, so nobody takes over: what it "
-				 "has goes on, what is new waits"
+			rc > 0 ? "no other edge of its site takes orders, so nobody takes over: "
+				 "what it has goes on, what is new waits"
 			       : NULL);
 }
 

@@ -136,8 +136,8 @@ static void save(struct recall *r, bool last)
 			strerror(-rc));
 	if (rc < 0 && last)
 		log_error("site",
-			"what was evicted since the last save is lost, as it cannot be saved path=%s "
-			"error=%s",
+			"what was evicted since the last save is lost, as it cannot be saved "
+			"path=%s error=%s",
 			r->path, strerror(-rc));
 	else if (rc < 0)
 		log_limited(LOG_LEVEL_ERROR, "site", 60000,

@@ -200,9 +200,9 @@ wait_views
 replicates tenth
 check "stored while nobody looked: history" is_gone "$LAB_B" older
 ctl backfill a >/dev/null || not_ok "backfill"
-check_py "fetch tells what comes of each key" 'r["wanted"] == 0 and r["there"] == r["nowhere"] == 1' \
-	r="$(ctl fetch --to b first nobody-has-it -o json)"
 check "until a backfill" arrives older
 check "it becomes quiet" until_true 10 is_quiet
+check_py "fetch tells what comes of each key" 'r["wanted"] == 0 and r["there"] == r["nowhere"] == 1' \
+	r="$(ctl fetch --to b older nobody-has-it -o json)"
 check_py "nothing was quarantined" "$(counter quarantined) == 0"
 finish
