@@ -388,6 +388,7 @@ int orderbook_shipment_end(struct orderbook *b, uint64_t wire, unsigned int stat
 	if (s == NULL)
 		return -ENOENT;
 	o = s->order;
+	shipment_keep_sizes(s);
 	for (uint32_t i = 0; i < s->count; i++) {
 		struct order_object *obj = &o->objects[s->members[i]];
 
@@ -410,6 +411,7 @@ int orderbook_hand_over(struct orderbook *b, uint64_t wire, const char *text, ui
 	if (s == NULL)
 		return -ENOENT;
 	o = s->order;
+	shipment_keep_sizes(s);
 	for (uint32_t i = 0; i < s->count; i++) {
 		struct order_object *obj = &o->objects[s->members[i]];
 

@@ -173,6 +173,7 @@ struct order {
 	struct shipment_list shipments;
 	uint64_t rate_bps, rate_bytes, rate_ms; /* for the owner: goodput, measured since */
 	uint64_t told_bytes; /* of all objects, as the client says; 0: not known */
+	uint64_t seen_bytes; /* of an object, as an edge found them that has them no more; 0: none did */
 };
 
 struct orderbook_key {

@@ -69,12 +69,20 @@ uint64_t shipment_left_bytes(const struct shipment *s)
 	return s->progress_total_bytes > done ? s->progress_total_bytes - done : 0;
 }
 
+void shipment_keep_sizes(const struct shipment *s)
+{
+	if (s->open > 0 && s->progress_total_bytes > s->counted_bytes)
+		s->order->seen_bytes = (s->progress_total_bytes - s->counted_bytes) / s->open;
+}
+
 uint64_t object_bytes(const struct order_object *obj)
 {
 	const struct order *o = obj->order;
 
 	if (obj->length != 0)
 		return obj->length;
+	if (o->seen_bytes != 0)
+		return o->seen_bytes;
 	return o->told_bytes != 0 && o->count > 0 ? o->told_bytes / o->count : UNKNOWN_BYTES;
 }
 

@@ -145,6 +145,46 @@ static void count_flying(struct orderbook *b)
 	}
 }
 
+static bool is_away(struct orderbook *b, const char *site)
+{
+	const char *names[ORDERBOOK_EDGES_MAX];
+
+	return b->sites.edges(b->sites.ctx, site, names, ORDERBOOK_EDGES_MAX) == 0 &&
+		(b->sites.why == NULL || b->sites.why(b->sites.ctx, site) == NULL);
+}
+
+static void look_for_edges(struct orderbook *b)
+{
+	struct orderbook_link *l;
+
+	LIST_FOREACH(l, &b->links, entry) {
+		l->away = NULL;
+		if (l->flying == 0)
+			continue;
+		if (is_away(b, l->to_site))
+			l->away = l->to_site;
+		else if (is_away(b, l->from_site))
+			l->away = l->from_site;
+	}
+}
+
+/* An order that is under way, all of it: whether its edges are there. */
+static void tell_away(struct orderbook *b, struct order *o)
+{
+	static const char waits[] = "waits for an edge of site ";
+	const struct shipment *s;
+
+	TAILQ_FOREACH(s, &o->shipments, of_order)
+		if (s->open > 0 && !shipment_is_local(s))
+			break;
+	if (s != NULL && o->link->away != NULL) {
+		wait_for(b, o, o->link->away);
+	} else if (s != NULL && strncmp(o->text, waits, sizeof(waits) - 1) == 0) {
+		o->text[0] = '\0';
+		order_mark_dirty(b, o);
+	}
+}
+
 static bool has_room(const struct order *o)
 {
 	uint32_t most = ORDERBOOK_FLYING_MAX;
@@ -160,6 +200,7 @@ void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, ui
 
 	b->sites = *sites;
 	count_flying(b);
+	look_for_edges(b);
 	TAILQ_FOREACH(o, &b->live, live) {
 		enum order_way way = ORDER_WAN;
 		const char *copier = NULL;
@@ -172,6 +213,7 @@ void orderbook_plan(struct orderbook *b, const struct orderbook_sites *sites, ui
 					"waits for other orders that ship the same objects");
 				order_mark_dirty(b, o);
 			}
+			tell_away(b, o);
 			continue;
 		}
 		if (!is_due(o->next_due_ms, now_ms))

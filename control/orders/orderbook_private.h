@@ -18,7 +18,8 @@ LIST_HEAD(shipment_bucket, shipment);
 struct orderbook_link {
 	LIST_ENTRY(orderbook_link) entry;
 	char from_site[ORDERBOOK_SITE_MAX], to_site[ORDERBOOK_SITE_MAX];
-	uint32_t flying; /* shipments with open objects, counted by each plan */
+	uint32_t flying;  /* shipments with open objects, counted by each plan */
+	const char *away; /* a site of it that has no edge at all now; NULL: both have */
 };
 
 struct orderbook {
@@ -54,6 +55,8 @@ uint16_t orderbook_edge_bit(const struct orderbook_edge *e);
 int shipment_set_edges(struct orderbook *b, struct shipment *s, const char *from, const char *to);
 /* Into what its edges have to do. */
 void shipment_count(const struct shipment *s);
+/* What the edge found counts for the next shipment: this one's objects go back. */
+void shipment_keep_sizes(const struct shipment *s);
 uint64_t object_bytes(const struct order_object *obj);
 /* Edges for objects which those in tried do not have. NULL, or the site that has none. */
 const char *order_pick_edges(struct orderbook *b, const struct order *o, uint16_t tried,
