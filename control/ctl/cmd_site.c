@@ -63,6 +63,8 @@ static const char *edge_state(const Strait__EdgeInfo *e)
 
 	if (!e->connected)
 		return away[e->refused != NULL ? 2 : e->lost][e->draining];
+	if (print_trouble(e) != NULL)
+		return e->draining ? "trouble, draining" : "trouble";
 	return e->state != NULL ? e->state : "connected";
 }
 
@@ -92,10 +94,14 @@ static void print_edges(const Strait__Reply *r)
 		table_cell(t, "%s", e->program != NULL ? e->program : "-");
 	}
 	table_print(t);
-	for (size_t i = 0; i < r->n_edges; i++)
-		if (r->edges[i]->refused != NULL)
-			printf("REFUSED %s/%s: %s\n", r->edges[i]->site, r->edges[i]->name,
-				r->edges[i]->refused);
+	for (size_t i = 0; i < r->n_edges; i++) {
+		const Strait__EdgeInfo *e = r->edges[i];
+
+		if (e->refused != NULL)
+			printf("REFUSED %s/%s: %s\n", e->site, e->name, e->refused);
+		if (print_trouble(e) != NULL)
+			printf("TROUBLE %s/%s: %s\n", e->site, e->name, print_trouble(e));
+	}
 }
 
 struct sink {
@@ -251,6 +257,8 @@ static void print_edge(const Strait__EdgeInfo *e)
 	printf("program     %s\n", e->program != NULL ? e->program : "-");
 	if (e->refused != NULL)
 		printf("refused     %s\n", e->refused);
+	if (print_trouble(e) != NULL)
+		printf("trouble     %s\n", print_trouble(e));
 	for (size_t i = 0; i < e->n_pool_sites; i++)
 		printf("%s%s%s", i == 0 ? "pools of    " : ", ", e->pool_sites[i],
 			i + 1 == e->n_pool_sites ? "\n" : "");

@@ -276,6 +276,11 @@ static json_t *names(char *const *list, size_t n)
 	return out;
 }
 
+const char *print_trouble(const Strait__EdgeInfo *e)
+{
+	return e->connected && e->report != NULL ? e->report->trouble : NULL;
+}
+
 json_t *json_edge(const Strait__EdgeInfo *e)
 {
 	json_t *o = json_object(), *links = json_array();
@@ -297,6 +302,8 @@ json_t *json_edge(const Strait__EdgeInfo *e)
 	put_number(o, "last_seen_ms", e->last_seen_ms);
 	if (e->refused != NULL)
 		put_text(o, "refused", e->refused);
+	if (print_trouble(e) != NULL)
+		put_text(o, "trouble", print_trouble(e));
 	if (e->n_pool_sites > 0)
 		json_object_set_new(o, "pool_sites", names(e->pool_sites, e->n_pool_sites));
 	for (size_t i = 0; e->report != NULL && i < e->report->n_links; i++)

@@ -31,6 +31,8 @@ char *print_bytes(const void *data, size_t len);
 
 json_t *json_site(const Strait__SiteInfo *s);
 json_t *json_edge(const Strait__EdgeInfo *e);
+/** Why a connected edge refuses orders. NULL: it does not, or does not say. */
+const char *print_trouble(const Strait__EdgeInfo *e);
 json_t *json_link(const Strait__LinkReport *l);
 json_t *json_order(const Strait__OrderInfo *o);
 /** Of the policy that counts between two sites (cmd_policy.c). */

@@ -163,15 +163,62 @@ static void explain_sources(struct master *m, uint16_t to, uint32_t from, char *
 		snprintf(buf, len, "no edge that takes orders has pools of both sites");
 }
 
+/* What an edge of the site says is wrong with it. NULL: nothing, or another of its edges is well. */
+static const char *trouble_of(const struct master *m, const char *site)
+{
+	const char *trouble = NULL;
+	const struct edge *e;
+
+	TAILQ_FOREACH(e, &m->edges, entry) {
+		if (strcmp(e->site, site) != 0 || !edge_takes(e))
+			continue;
+		if (e->report == NULL || e->report->trouble == NULL)
+			return NULL;
+		trouble = e->report->trouble;
+	}
+	return trouble;
+}
+
+/* Of what is to come from those sites all waits for an edge's fault, or will. */
+static void explain_fault(const struct master *m, uint16_t to, uint32_t from, char *buf, size_t len)
+{
+	const struct replication *r = m->replication;
+	const char *there = trouble_of(m, r->slot[to].site);
+
+	buf[0] = '\0';
+	if (there != NULL)
+		snprintf(buf, len, "trouble of its edge: %s", there);
+	for (uint16_t i = 0; i < INDEX_SITES && there == NULL && from != 0; i++) {
+		const char *why;
+
+		if ((from >> i & 1) == 0)
+			continue;
+		why = trouble_of(m, r->slot[i].site);
+		if (why == NULL && !federation_is_at_fault(r->f, i, to)) {
+			buf[0] = '\0';
+			return;
+		}
+		if (why != NULL)
+			snprintf(buf, len, "trouble of the edge of site %s: %s", r->slot[i].site,
+				why);
+		else
+			snprintf(buf, len,
+				"waits as the last order from site %s was refused by an edge, "
+				"failed in one or reached none (straitctl order list)",
+				r->slot[i].site);
+	}
+}
+
 /* Why nothing goes to a site although something is wanted there; "": it does, or nothing is. */
 static void explain(struct master *m, uint16_t slot, uint32_t from, char *buf, size_t len)
 {
 	const struct replication_slot *s = &m->replication->slot[slot];
 	const struct federation_site *fs = &m->replication->f->site[slot];
-	char there[200], sources[200];
+	char there[200], sources[200], fault[600];
 
 	explain_edges(m, s->site, "it", there, sizeof(there));
 	explain_sources(m, slot, from, sources, sizeof(sources));
+	explain_fault(m, slot, from, fault, sizeof(fault));
 	buf[0] = '\0';
 	if (s->client == NULL)
 		snprintf(buf, len, "its site master is not connected");
@@ -181,6 +228,8 @@ static void explain(struct master *m, uint16_t slot, uint32_t from, char *buf, s
 		snprintf(buf, len, "%s", sources);
 	else if (m->ledger_trouble[0] != '\0')
 		snprintf(buf, len, "%s", m->ledger_trouble);
+	else if (fault[0] != '\0')
+		snprintf(buf, len, "%s", fault);
 	else if (fs->flow.paused)
 		snprintf(buf, len, "waits after failures");
 	else if (fs->flow.bulk_held)
@@ -196,7 +245,7 @@ static void view_backlog(struct view *v, struct master *m, uint16_t slot, uint64
 	Strait__BacklogView *out =
 		view_append(v, &v->reply.backlogs, &v->reply.n_backlogs, sizeof(*out));
 	struct wanted_stats st;
-	char text[300];
+	char text[700];
 
 	if (out == NULL)
 		return;

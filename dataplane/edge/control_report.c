@@ -3,6 +3,7 @@
 
 #include "dataplane/edge/link_rate.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +53,7 @@ struct control_report {
 	Strait__WorkerReport *worker_pointers[WORKERS_MAX];
 	uint64_t sum[STRAIT_COUNTER_COUNT];
 	Strait__PoolReport pool;
+	char trouble[512];
 };
 
 struct control_report *control_report_create(const struct edge_config *cfg,
@@ -242,6 +244,19 @@ static void add_counters(struct control_report *r)
 	add_counter(r, "copied_bytes", copied_bytes);
 }
 
+/* Of the first pool that is lost, which is so until the edge is started again. */
+void control_report_trouble(char *buf, size_t len, const struct edge_config *cfg,
+	struct pool *const *pools)
+{
+	buf[0] = '\0';
+	for (uint32_t i = 0; i < cfg->pool_count && buf[0] == '\0'; i++)
+		if (pools[i]->lost)
+			snprintf(buf, len,
+				"pool %s was deleted, replaced or cut while in use: restart the "
+				"edge",
+				cfg->pools[i].path);
+}
+
 /* All pools together; the path is the first one's. */
 static void add_pools(struct control_report *r, Strait__EdgeReport *m)
 {
@@ -272,6 +287,8 @@ void control_report_write(struct control_report *r, uint64_t now_ns, Strait__Edg
 	orders_progress(r->orders, add_progress, r);
 	add_counters(r);
 	add_pools(r, m);
+	control_report_trouble(r->trouble, sizeof(r->trouble), r->cfg, r->parts.pools);
+	m->trouble = r->trouble[0] != '\0' ? r->trouble : NULL;
 	m->n_workers = r->cfg->workers > 1 ? r->cfg->workers : 0;
 	m->workers = r->worker_pointers;
 	m->n_links = r->link_count;

@@ -17,5 +17,8 @@ struct control_report *control_report_create(const struct edge_config *cfg,
 	struct ingest *ingest);
 void control_report_destroy(struct control_report *r);
 
+/** Why it refuses orders, for people; "": it does not. */
+void control_report_trouble(char *buf, size_t len, const struct edge_config *cfg,
+	struct pool *const *pools);
 /** Fill m with pointers that stay until the next call. */
 void control_report_write(struct control_report *r, uint64_t now_ns, Strait__EdgeReport *m);

@@ -157,6 +157,10 @@ lost() { logged edge-a 'error: control: pool .*deleted.*restart the edge'; }
 until_true 10 lost || true
 check "an edge whose pool was deleted says so" lost
 submit_k() { printf 'k\n' | ctl order submit --from a --to b --keys-file - -o json; }
+in_trouble() { [ "$(ctl edge list | grep -c "^TROUBLE a/.*$LAB_A .*restart the edge")" = 1 ]; }
+check "also to the master" until_true 10 in_trouble
+check_py "and to programs" 'any("restart the edge" in e.get("trouble", "") for e in r)' \
+	r="$(ctl edge list -o json)"
 ORDER=$(py 'r["order"]' r="$(submit_k)")
 lab_wait "$ORDER" 20
 check_py "and refuses orders" 's == {"REFUSED": 1}' s="$(statuses "$ORDER")"
