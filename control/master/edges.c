@@ -430,14 +430,7 @@ static void measure_rate(struct order *o, uint64_t now_ms)
 
 	order_progress(o, &done, &total);
 	done -= o->existed_bytes; /* nobody carried those */
-	if (o->rate_ms == 0 || now_ms < o->rate_ms || done < o->rate_bytes) {
-		o->rate_ms = now_ms;
-		o->rate_bytes = done;
-	} else if (now_ms - o->rate_ms >= 500) {
-		o->rate_bps = (done - o->rate_bytes) * 8000 / (now_ms - o->rate_ms);
-		o->rate_ms = now_ms;
-		o->rate_bytes = done;
-	}
+	progress_rate_add(&o->rate, now_ms, done);
 }
 
 static int on_report(struct client *c, Strait__EdgeReport *msg)

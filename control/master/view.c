@@ -163,7 +163,7 @@ static void overlay(struct view *v, Strait__OrderInfo *out, const struct order *
 	out->committed = o->committed;
 	out->existed = o->existed;
 	out->failed = o->failed;
-	out->goodput_bps = o->rate_bps;
+	out->goodput_bps = o->rate.bps;
 	free(out->state);
 	out->state = view_dup(v, order_state_name(o->state));
 	free(out->text);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "control/orders/flight.h"
+#include "control/orders/progress_rate.h"
 #include "control/orders/way.h"
 
 #include <stdbool.h>
@@ -171,8 +172,8 @@ struct order {
 	struct object_list ready;
 	struct order_object *dirty_objects;
 	struct shipment_list shipments;
-	uint64_t rate_bps, rate_bytes, rate_ms; /* for the owner: goodput, measured since */
-	uint64_t told_bytes; /* of all objects, as the client says; 0: not known */
+	struct progress_rate rate; /* for the owner: goodput */
+	uint64_t told_bytes;       /* of all objects, as the client says; 0: not known */
 	uint64_t seen_bytes; /* of an object, as an edge found them that has them no more; 0: none did */
 };
 
