@@ -85,7 +85,12 @@ check "full: what was saved before is whole" cmp "$DISK/state/recall" "$LAB_DIR/
 empty
 check "room again: it is saved" until_true 10 eval '! cmp -s "$DISK/state/recall" "$LAB_DIR/recall.good"'
 check "room again: no trouble" until_true 10 eval '! trouble evicted'
+fill
+evict third >>"$LAB_DIR/log/evict.out"
 stop site-a
+check "full at the end: what is lost is told" \
+	grep -q 'since the last save is lost.*No space left' "$LAB_DIR/log/site-a.err"
+empty
 printf 'x' | dd of="$DISK/state/recall" bs=1 seek=5000 conv=notrunc status=none
 site_start
 check "damaged: the site says so" until_true 10 trouble "the file was damaged"
