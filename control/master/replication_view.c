@@ -163,7 +163,7 @@ static void explain_sources(struct master *m, uint16_t to, uint32_t from, char *
 		snprintf(buf, len, "no edge that takes orders has pools of both sites");
 }
 
-/* What an edge of the site says is wrong with it. NULL: nothing, or another of its edges is well. */
+/* What an edge of the site says is wrong with it. NULL: nothing, or another of its is well. */
 static const char *trouble_of(const struct master *m, const char *site)
 {
 	const char *trouble = NULL;
