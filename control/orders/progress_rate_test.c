@@ -9,7 +9,7 @@
 
 #define MB UINT64_C(1000000)
 
-/* Objects of so many bytes at 40 Mbit/s, told every 100 ms: the rate is that, from the second on. */
+/* Objects of so many bytes at 40 Mbit/s, told every 100 ms: from the second on that is it. */
 static void check_steady(uint64_t object)
 {
 	struct progress_rate r = { .count = 0 };
