@@ -44,8 +44,8 @@ struct feasible {
 
 /**
  * What an edge can bring over a link whose caps let link_bps through (0: there are none), when it
- * expects expected_bps (0: it does not know) and has a share of share_bps (0: none) of the caps
- * now. Goodput, all of them. A share is low because its edge has nothing to do; with an order it rises.
+ * expects expected_bps (0: it does not know) and its share of the caps now is share_bps (0: none).
+ * Goodput, all of them. A share is low because its edge has nothing to do; with an order it rises.
  */
 uint64_t feasible_rate(uint64_t link_bps, uint64_t expected_bps, uint64_t share_bps);
 void feasible_begin(struct feasible *f, const struct feasible_link *link,

@@ -174,7 +174,7 @@ struct order {
 	struct shipment_list shipments;
 	struct progress_rate rate; /* for the owner: goodput */
 	uint64_t told_bytes;       /* of all objects, as the client says; 0: not known */
-	uint64_t seen_bytes; /* of an object, as the edge before found them; 0: none did */
+	uint64_t seen_bytes;       /* of an object, as the edge before found them; 0: none did */
 };
 
 struct orderbook_key {
