@@ -338,6 +338,10 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	c->edge = e;
 	e->refused[0] = '\0';
 	e->leaving = e->left = false;
+	if (e->report != NULL) { /* it may have been started again */
+		free(e->report->trouble);
+		e->report->trouble = NULL;
+	}
 	take_pool_sites(m, e, msg);
 	memcpy(e->boot_id, msg->boot_id.data, sizeof(e->boot_id));
 	e->since_ms = e->last_seen_ms = clock_unix_ms();

@@ -171,6 +171,11 @@ bool edge_takes(const struct edge *e)
 	return e->client != NULL && !e->leaving && !e->draining;
 }
 
+static bool edge_is_in_trouble(const struct edge *e)
+{
+	return e->report != NULL && e->report->trouble != NULL;
+}
+
 size_t sites_edges(void *ctx, const char *site, const char **names, size_t max)
 {
 	struct master *m = ctx;
@@ -179,9 +184,12 @@ size_t sites_edges(void *ctx, const char *site, const char **names, size_t max)
 
 	if (site_find(m, site) == NULL)
 		return 0;
-	TAILQ_FOREACH(e, &m->edges, entry)
-		if (n < max && strcmp(e->site, site) == 0 && edge_takes(e))
-			names[n++] = e->name;
+	/* who is in trouble would refuse: only where nobody else is there to say why */
+	for (int trouble = 0; trouble < 2 && n == 0; trouble++)
+		TAILQ_FOREACH(e, &m->edges, entry)
+			if (n < max && strcmp(e->site, site) == 0 && edge_takes(e) &&
+				edge_is_in_trouble(e) == (trouble == 1))
+				names[n++] = e->name;
 	return n;
 }
 
