@@ -162,6 +162,20 @@ check_py "both carried, and never more than the cap in any second: $C" \
 	"c[1] <= $CAP_MBIT * 1.03 and c[2] > 12e6 and c[3] > 12e6" c="$C"
 check_py "and the cap was used" "c[1] >= $CAP_MBIT * 0.8" c="$C"
 
+# ---- deadlines ------------------------------------------------------------------------------------
+
+# Idle edges have a quarter of the cap each; an order gets all of it: 16 MiB in less than 2 s, and 6 s
+# by what was idle.
+for m in "due1 --bytes 16777216" due2; do
+	lab_put "${m%% *}" --model "${m%% *}" --objects 8
+	# shellcheck disable=SC2086
+	lab_submit ${m%% *} --deadline 5s ${m#"${m%% *}"}
+	lab_wait "$ORDER" 10
+	check_py "a deadline that the link's cap can meet is met: $m" \
+		'r["state"] == "done" and r["finished_ms"] <= r["deadline_ms"]' r="$RESULT"
+	sleep 2 # until shares are those of idle edges again
+done
+
 # ---- one edge alone has all of it -----------------------------------------------------------------
 
 start=$(now)
