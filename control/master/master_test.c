@@ -794,6 +794,7 @@ int main(void)
 #undef TEST
 
 	cmocka_set_test_filter(getenv("ONLY"));
-	signal(SIGPIPE, SIG_IGN); /* as all programs do: masters are killed while we write to them */
+	signal(SIGPIPE,
+		SIG_IGN); /* as all programs do: masters are killed while we write to them */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

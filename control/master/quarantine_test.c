@@ -367,6 +367,7 @@ int main(void)
 			teardown),
 	};
 
-	signal(SIGPIPE, SIG_IGN); /* as all programs do: masters are killed while we write to them */
+	signal(SIGPIPE,
+		SIG_IGN); /* as all programs do: masters are killed while we write to them */
 	return cmocka_run_group_tests_name("quarantine", tests, NULL, NULL);
 }

@@ -241,6 +241,7 @@ int main(void)
 			setup, teardown),
 	};
 
-	signal(SIGPIPE, SIG_IGN); /* as all programs do: masters are killed while we write to them */
+	signal(SIGPIPE,
+		SIG_IGN); /* as all programs do: masters are killed while we write to them */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
