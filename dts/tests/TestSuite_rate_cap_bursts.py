@@ -54,7 +54,8 @@ class TestRateCapBursts(TestSuite):
         bps = parse_rate(cap)
         with ExitStack() as stack:
             edge = stack.enter_context(Edge(
-                self._master, ctx.sut.name, cap=cap, debug=debug_config(ctx.sut.name)))
+                self._master, ctx.sut.name, cap=cap, worker={"burst": BURST_PACKETS},
+                debug=debug_config(ctx.sut.name)))
             peer = stack.enter_context(Edge(self._master, ctx.config.test_run.peer_node))
             if rules:
                 stack.enter_context(Segment(peer.node, rules))
