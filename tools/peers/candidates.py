@@ -242,7 +242,7 @@ edge: {name}
 state_dir: {d}/state-{site}
 pools:
   - path: {shm}/{site}.pool
-    size: {self.mib * 9 // 8 + 16}M
+    size: {self.mib * 5 // 4 + 64}M
     create: true
 port:
   device: {self.port}
