@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/master/commits.h"
 
-#include "control/base/log.h"
 #include "control/master/ledger_private.h"
+#include "control/master/master_fixture.h"
 
 #include <strait/status.h>
 
-#include <event2/event.h>
-
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /*
  * The part of a master that subscriptions need, with a ledger of its own, and subscribers over
@@ -132,20 +122,6 @@ static void poll_base(struct event_base *base)
 				(unsigned int)(s)->seq, (s)->code, (s)->text);                     \
 	} while (0)
 
-static struct rpc_tls *identity(const char *role, const char *site, const char *name)
-{
-	struct rpc_tls_config cfg = { .insecure_loopback = true };
-	struct rpc_tls *tls;
-	char err[200];
-
-	strcpy(cfg.self.role, role);
-	strcpy(cfg.self.site, site);
-	strcpy(cfg.self.name, name);
-	tls = rpc_tls_create(&cfg, err, sizeof(err));
-	assert_non_null(tls);
-	return tls;
-}
-
 static void master_start(struct world *w)
 {
 	char err[300];
@@ -163,7 +139,7 @@ static void master_start(struct world *w)
 	assert_non_null(site_put(&w->m, "b", "us", 0));
 	assert_non_null(site_put(&w->m, "c", "asia", 0));
 	assert_int_equal(commits_create(&w->m), 0);
-	w->tls = identity("master", "-", "m");
+	w->tls = fixture_identity("master", "-", "m");
 	w->m.listener = rpc_listen(w->m.base, w->tls, "127.0.0.1:0", &client_handler, &w->m, err,
 		sizeof(err));
 	assert_non_null(w->m.listener);
@@ -258,7 +234,7 @@ static struct subscriber *subscriber(struct world *w, int i, const char *role, c
 
 	if (s->base == NULL) {
 		s->base = event_base_new();
-		s->tls = identity(role, site, name);
+		s->tls = fixture_identity(role, site, name);
 	}
 	s->conn = rpc_connect(s->base, s->tls, w->address, "master", &handler, s);
 	assert_non_null(s->conn);

@@ -1,25 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/base/log.h"
-#include "control/master/master.h"
+#include "control/master/master_fixture.h"
 
 #include <strait/status.h>
 
-#include <event2/event.h>
-
-#include <arpa/inet.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /*
  * A real master in a child process, so that it can be killed; edges and operators are connections
@@ -53,24 +37,12 @@ struct fake_edge {
 	char text[256];
 };
 
-struct operator
-{
-	struct world *w;
-	struct rpc_tls *tls;
-	struct rpc_conn *conn;
-	unsigned int opened, replies, closed;
-	Strait__Reply *last;
-};
-
 struct world {
-	char dir[64], config[96];
-	uint16_t port;
-	char address[32];
-	pid_t master;
+	struct fixture_master master;
 	struct event_base *base;
 	struct event *retry;
 	struct fake_edge a, b;
-	struct operator op;
+	struct fixture_operator op;
 	uint32_t seed;
 };
 
@@ -226,49 +198,6 @@ static void edge_close(struct rpc_conn *c, int err, const char *text, void *ctx)
 
 static const struct rpc_handler edge_handler = { edge_open, edge_message_cb, edge_close };
 
-/*
- * ---- the operator
- * ------------------------------------------------------------------------------------
- */
-
-static int operator_open(struct rpc_conn *c, void *ctx)
-{
-	struct operator* op = ctx;
-
-	op->conn = c;
-	op->opened++;
-	return 0;
-}
-
-static int operator_message_cb(struct rpc_conn *c, uint16_t type, const uint8_t *body, size_t len,
-	void *ctx)
-{
-	struct operator* op = ctx;
-
-	(void)c;
-	assert_int_equal(type, STRAIT__MSG_TYPE__MSG_REPLY);
-	if (op->last != NULL)
-		strait__reply__free_unpacked(op->last, NULL);
-	op->last = strait__reply__unpack(NULL, len, body);
-	assert_non_null(op->last);
-	op->replies++;
-	return 0;
-}
-
-static void operator_close(struct rpc_conn *c, int err, const char *text, void *ctx)
-{
-	struct operator* op = ctx;
-
-	(void)c;
-	(void)err;
-	(void)text;
-	op->conn = NULL;
-	op->closed++;
-}
-
-static const struct rpc_handler operator_handler = { operator_open, operator_message_cb,
-	operator_close };
-
 static void retry_cb(evutil_socket_t fd, short what, void *arg)
 {
 	struct world *w = arg;
@@ -280,115 +209,39 @@ static void retry_cb(evutil_socket_t fd, short what, void *arg)
 		struct fake_edge *e = edges[i];
 
 		if (e->conn == NULL && !e->stay_away)
-			e->conn = rpc_connect(w->base, e->tls, w->address, "master", &edge_handler,
-				e);
+			e->conn = rpc_connect(w->base, e->tls, w->master.address, "master",
+				&edge_handler, e);
 	}
-	if (w->op.conn == NULL)
-		w->op.conn = rpc_connect(w->base, w->op.tls, w->address, "master",
-			&operator_handler, &w->op);
-}
-
-static void master_start(struct world *w)
-{
-	struct master_options opt = { .config = w->config };
-	struct master_config *cfg;
-	char err[300];
-
-	fflush(NULL);
-	w->master = fork();
-	assert_true(w->master >= 0);
-	if (w->master > 0)
-		return;
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nothing behind */
-	cfg = master_config_load(w->config, err, sizeof(err));
-	_exit(cfg != NULL && master_run(&opt, cfg) == 0 ? 0 : 1);
-}
-
-static void master_kill(struct world *w, int signo, int want_exit)
-{
-	int status;
-
-	assert_int_equal(kill(w->master, signo), 0);
-	assert_int_equal(waitpid(w->master, &status, 0), w->master);
-	if (signo != SIGKILL)
-		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == want_exit);
-	w->master = 0;
+	fixture_operator_connect(&w->op, w->base, &w->master);
 }
 
 /* The loop runs until the condition holds; some 6 to 20 s are the end. */
 #define RUN_UNTIL(w, condition)                                                                    \
 	do {                                                                                       \
 		for (int i_ = 0; !(condition) && i_ < 6000; i_++)                                  \
-			run_ms(w, 1);                                                              \
+			fixture_run_ms((w)->base, 1);                                              \
 		if (!(condition))                                                                  \
 			fail_msg("never true: %s (edge a: %s)", #condition, (w)->a.text);          \
 	} while (0)
-
-static void run_ms(struct world *w, unsigned int ms)
-{
-	struct timeval tv = { .tv_usec = ms * 1000 };
-
-	event_base_loopexit(w->base, &tv);
-	event_base_dispatch(w->base);
-}
-
-static struct rpc_tls *identity(const char *role, const char *site, const char *name)
-{
-	struct rpc_tls_config cfg = { .insecure_loopback = true };
-	struct rpc_tls *tls;
-	char err[200];
-
-	strcpy(cfg.self.role, role);
-	strcpy(cfg.self.site, site);
-	strcpy(cfg.self.name, name);
-	tls = rpc_tls_create(&cfg, err, sizeof(err));
-	assert_non_null(tls);
-	return tls;
-}
-
-static uint16_t free_port(void)
-{
-	struct sockaddr_in sa = { .sin_family = AF_INET };
-	socklen_t len = sizeof(sa);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
-	close(fd);
-	return ntohs(sa.sin_port);
-}
 
 static int setup(void **state)
 {
 	struct timeval period = { .tv_usec = 10000 };
 	struct world *w = calloc(1, sizeof(*w));
-	FILE *f;
 
-	log_set_level(LOG_LEVEL_ERROR);
-	strcpy(w->dir, "/tmp/strait-master-test-XXXXXX");
-	assert_non_null(mkdtemp(w->dir));
-	w->port = free_port();
-	snprintf(w->address, sizeof(w->address), "127.0.0.1:%u", w->port);
-	snprintf(w->config, sizeof(w->config), "%s/master.yaml", w->dir);
-	f = fopen(w->config, "w");
-	assert_non_null(f);
-	fprintf(f,
-		"listen: %s\ninsecure_loopback: true\nledger: %s/master.db\nlog_level: error\n"
-		"report_interval: 100ms\nsites:\n- name: a\n- name: b\n- name: c\n",
-		w->address, w->dir);
-	fclose(f);
+	fixture_master_init(&w->master);
+	fixture_master_configure(&w->master,
+		"report_interval: 100ms\nsites:\n- name: a\n- name: b\n- name: c\n");
 	w->seed = 12345;
 	w->base = event_base_new();
 	w->a = (struct fake_edge){ .w = w, .site = "a", .name = "edge-a", .answer = 1 };
 	w->b = (struct fake_edge){ .w = w, .site = "b", .name = "edge-b", .answer = 1 };
-	w->a.tls = identity("edge", "a", "edge-a");
-	w->b.tls = identity("edge", "b", "edge-b");
-	w->op.tls = identity("operator", "-", "op");
-	w->op.w = w;
+	w->a.tls = fixture_identity("edge", "a", "edge-a");
+	w->b.tls = fixture_identity("edge", "b", "edge-b");
+	w->op.tls = fixture_identity("operator", "-", "op");
 	w->retry = event_new(w->base, -1, EV_PERSIST, retry_cb, w);
 	event_add(w->retry, &period);
-	master_start(w);
+	fixture_master_start(&w->master);
 	*state = w;
 	return 0;
 }
@@ -396,19 +249,13 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct world *w = *state;
-	char cmd[128];
 
-	if (w->master != 0)
-		master_kill(w, SIGTERM, 0);
+	fixture_master_fini(&w->master);
 	event_free(w->retry);
 	rpc_tls_destroy(w->a.tls);
 	rpc_tls_destroy(w->b.tls);
-	rpc_tls_destroy(w->op.tls);
+	fixture_operator_fini(&w->op);
 	event_base_free(w->base);
-	if (w->op.last != NULL)
-		strait__reply__free_unpacked(w->op.last, NULL);
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", w->dir);
-	assert_int_equal(system(cmd), 0);
 	free(w);
 	return 0;
 }
@@ -442,11 +289,6 @@ static void submit(struct world *w, const char *to, const char *idempotency, uin
 	free(keys);
 }
 
-static bool operator_is_up(const struct world *w)
-{
-	return w->op.conn != NULL && rpc_peer(w->op.conn)->role[0] != '\0';
-}
-
 /* Asks again when the connection goes before the answer. */
 static const Strait__Reply *ask(struct world *w, int verb, uint64_t order, const char *name)
 {
@@ -460,7 +302,7 @@ static const Strait__Reply *ask(struct world *w, int verb, uint64_t order, const
 	while (w->op.replies == before) {
 		unsigned int closed = w->op.closed;
 
-		RUN_UNTIL(w, operator_is_up(w));
+		RUN_UNTIL(w, fixture_operator_is_up(&w->op));
 		rpc_send(w->op.conn, STRAIT__MSG_TYPE__MSG_REQUEST, &req.base);
 		RUN_UNTIL(w, w->op.replies > before || w->op.closed != closed);
 	}
@@ -472,7 +314,7 @@ static const Strait__Reply *submit_and_hear(struct world *w, const char *to,
 {
 	unsigned int before = w->op.replies;
 
-	RUN_UNTIL(w, operator_is_up(w));
+	RUN_UNTIL(w, fixture_operator_is_up(&w->op));
 	submit(w, to, idempotency, count, 0);
 	RUN_UNTIL(w, w->op.replies > before);
 	return w->op.last;
@@ -581,7 +423,7 @@ static void wrong_registrations_are_refused(void **state)
 	rpc_tls_destroy(w->b.tls);
 	w->b.conn = NULL;
 	w->b.site = "z";
-	w->b.tls = identity("edge", "z", "edge-b");
+	w->b.tls = fixture_identity("edge", "z", "edge-b");
 	RUN_UNTIL(w, strstr(w->b.text, "straitctl site add z") != NULL);
 	w->b.stay_away = true;
 	RUN_UNTIL(w, w->a.accepted > 0);
@@ -596,8 +438,9 @@ static void newer_connection_of_a_process_wins_and_another_process_waits(void **
 	RUN_UNTIL(w, w->a.accepted && w->b.accepted);
 	w->a.stay_away = true;
 	twin = (struct fake_edge){ .w = w, .site = "a", .name = "edge-a", .answer = 1 };
-	twin.tls = identity("edge", "a", "edge-a");
-	twin.conn = rpc_connect(w->base, twin.tls, w->address, "master", &edge_handler, &twin);
+	twin.tls = fixture_identity("edge", "a", "edge-a");
+	twin.conn =
+		rpc_connect(w->base, twin.tls, w->master.address, "master", &edge_handler, &twin);
 	RUN_UNTIL(w, twin.accepted && w->a.conn == NULL);
 	assert_non_null(strstr(w->a.text, "newer connection"));
 	submit_and_hear(w, "b", "twin", 1);
@@ -678,7 +521,7 @@ static void random_messages_never_harm(void **state)
 		Strait__Ping m = STRAIT__PING__INIT;
 		struct rpc_conn *c;
 
-		run_ms(w, i % 8 == 0);
+		fixture_run_ms(w->base, i % 8 == 0);
 		c = *conns[rnd(w, 2)];
 		if (c == NULL)
 			continue;
@@ -730,20 +573,20 @@ static uint64_t submit_until_heard(struct world *w, const char *idempotency, uin
 			closed = w->op.closed;
 			sent = false;
 		}
-		if (!sent && operator_is_up(w)) {
+		if (!sent && fixture_operator_is_up(&w->op)) {
 			submit(w, "b", idempotency, count, 0);
 			sent = true;
 		}
 		if (i == kill_at) {
-			master_kill(w, SIGKILL, 0);
-			master_start(w);
+			fixture_master_kill(&w->master, SIGKILL);
+			fixture_master_start(&w->master);
 			kill_at = -1;
 		}
-		run_ms(w, 1);
+		fixture_run_ms(w->base, 1);
 	}
 	if (kill_at >= 0) { /* answered before: the edge may still be at it */
-		master_kill(w, SIGKILL, 0);
-		master_start(w);
+		fixture_master_kill(&w->master, SIGKILL);
+		fixture_master_start(&w->master);
 	}
 	assert_true(w->op.replies > before);
 	assert_int_equal(w->op.last->code, 0);
@@ -771,7 +614,7 @@ static void kill_9_at_any_instant_loses_no_order_and_ships_none_twice(void **sta
 	assert_int_equal(ask(w, STRAIT__REQUEST__VERB__STATUS, 0, NULL)->code, 0);
 	assert_true(w->op.last->term > 5);
 	assert_int_equal(w->op.last->term, w->a.term);
-	master_kill(w, SIGTERM, 0);
+	fixture_master_kill(&w->master, SIGTERM);
 }
 
 int main(void)
@@ -794,7 +637,5 @@ int main(void)
 #undef TEST
 
 	cmocka_set_test_filter(getenv("ONLY"));
-	signal(SIGPIPE,
-		SIG_IGN); /* as all programs do: masters are killed while we write to them */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,28 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/base/log.h"
-#include "control/master/master.h"
+#include "control/master/master_fixture.h"
 #include "control/planner/federation.h"
 #include "control/site/uplink.h"
 
 #include <strait/status.h>
 #include <strait/strait.h>
-
-#include <event2/event.h>
-
-#include <arpa/inet.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 /*
  * A real inter-dc master in a child process and, here, real site masters of two sites with a pool
@@ -52,8 +34,7 @@ struct site_stub {
 };
 
 struct world {
-	char dir[64], config[96], address[32];
-	pid_t master;
+	struct fixture_master master;
 	struct event_base *base;
 	struct event *retry;
 	struct edge_stub edge[2];
@@ -61,18 +42,10 @@ struct world {
 	unsigned int poison, slow, other; /* how often they were ordered */
 };
 
-static void run_ms(struct world *w, unsigned int ms)
-{
-	struct timeval tv = { .tv_usec = ms * 1000 };
-
-	event_base_loopexit(w->base, &tv);
-	event_base_dispatch(w->base);
-}
-
 #define RUN_UNTIL(w, condition)                                                                    \
 	do {                                                                                       \
 		for (int i_ = 0; !(condition) && i_ < 20000; i_++)                                 \
-			run_ms(w, POLL_MS);                                                        \
+			fixture_run_ms((w)->base, POLL_MS);                                        \
 		if (!(condition))                                                                  \
 			fail_msg("never true: %s (poison %u, slow %u, other %u)", #condition,      \
 				(w)->poison, (w)->slow, (w)->other);                               \
@@ -162,76 +135,17 @@ static void retry_cb(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	for (int i = 0; i < 2; i++)
 		if (w->edge[i].conn == NULL)
-			w->edge[i].conn = rpc_connect(w->base, w->edge[i].tls, w->address, "master",
-				&edge_handler, &w->edge[i]);
+			w->edge[i].conn = rpc_connect(w->base, w->edge[i].tls, w->master.address,
+				"master", &edge_handler, &w->edge[i]);
 }
 
 /* ---- set-up ---- */
-
-static struct rpc_tls *identity(const char *role, const char *site)
-{
-	struct rpc_tls_config cfg = { .insecure_loopback = true };
-	struct rpc_tls *tls;
-	char err[200];
-
-	strcpy(cfg.self.role, role);
-	strcpy(cfg.self.site, site);
-	strcpy(cfg.self.name, role);
-	tls = rpc_tls_create(&cfg, err, sizeof(err));
-	assert_non_null(tls);
-	return tls;
-}
-
-static uint16_t free_port(void)
-{
-	struct sockaddr_in sa = { .sin_family = AF_INET };
-	socklen_t len = sizeof(sa);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	sa.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&sa, &len), 0);
-	close(fd);
-	return ntohs(sa.sin_port);
-}
-
-static void write_file(const char *path, const char *text)
-{
-	FILE *f = fopen(path, "w");
-
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-	assert_int_equal(chmod(path, 0600), 0);
-}
-
-static void master_start(struct world *w)
-{
-	struct master_options opt = { .config = w->config };
-	struct master_config *cfg;
-	char text[600], err[300];
-
-	snprintf(text, sizeof(text),
-		"listen: %s\ninsecure_loopback: true\nledger: %s/master.db\nlog_level: error\n"
-		"secret: %s/secret\nsites:\n- name: a\n- name: b\npolicies:\n"
-		"- { from: a, to: b, class: normal }\n",
-		w->address, w->dir, w->dir);
-	write_file(w->config, text);
-	fflush(NULL);
-	w->master = fork();
-	assert_true(w->master >= 0);
-	if (w->master > 0)
-		return;
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nothing behind */
-	cfg = master_config_load(w->config, err, sizeof(err));
-	_exit(cfg != NULL && master_run(&opt, cfg) == 0 ? 0 : 1);
-}
 
 static struct rpc_conn *master_connect(void *ctx, const struct rpc_handler *h, void *h_ctx)
 {
 	struct site_stub *s = ctx;
 
-	return rpc_connect(s->w->base, s->tls, s->w->address, "master", h, h_ctx);
+	return rpc_connect(s->w->base, s->tls, s->w->master.address, "master", h, h_ctx);
 }
 
 static void site_start(struct world *w, int i)
@@ -241,16 +155,16 @@ static void site_start(struct world *w, int i)
 
 	s->w = w;
 	s->name = i == 0 ? "a" : "b";
-	s->tls = identity("site-master", s->name);
-	snprintf(pool, sizeof(pool), "%s/%s.pool", w->dir, s->name);
+	s->tls = fixture_identity("site-master", s->name, "site-master");
+	snprintf(pool, sizeof(pool), "%s/%s.pool", w->master.dir, s->name);
 	s->pool = strait_pool_open(pool, STRAIT_POOL_CREATE, 4 << 20);
 	assert_non_null(s->pool);
 	snprintf(text, sizeof(text),
 		"site: %s\nsecret: %s/secret\ntenants:\n- { name: default }\nsources:\n"
 		"- { name: pool, pool: %s }\nkeys: 1000\n",
-		s->name, w->dir, pool);
-	snprintf(path, sizeof(path), "%s/%s.yaml", w->dir, s->name);
-	write_file(path, text);
+		s->name, w->master.dir, pool);
+	snprintf(path, sizeof(path), "%s/%s.yaml", w->master.dir, s->name);
+	fixture_write_file(path, text);
 	s->cfg = site_config_load(path, err, sizeof(err));
 	if (s->cfg == NULL)
 		fail_msg("%s", err);
@@ -265,21 +179,24 @@ static int setup(void **state)
 {
 	struct timeval period = { .tv_usec = 10000 };
 	struct world *w = calloc(1, sizeof(*w));
-	char path[96];
+	char text[300];
 
-	log_set_level(LOG_LEVEL_ERROR);
-	strcpy(w->dir, "/tmp/strait-quarantine-XXXXXX");
-	assert_non_null(mkdtemp(w->dir));
-	snprintf(w->address, sizeof(w->address), "127.0.0.1:%u", free_port());
-	snprintf(w->config, sizeof(w->config), "%s/master.yaml", w->dir);
-	snprintf(path, sizeof(path), "%s/secret", w->dir);
-	write_file(path, "0123456789abcdef0123456789abcdef");
+	fixture_master_init(&w->master);
+	snprintf(text, sizeof(text), "%s/secret", w->master.dir);
+	fixture_write_file(text, "0123456789abcdef0123456789abcdef");
+	snprintf(text, sizeof(text),
+		"secret: %s/secret\nsites:\n- name: a\n- name: b\npolicies:\n"
+		"- { from: a, to: b, class: normal }\n",
+		w->master.dir);
+	fixture_master_configure(&w->master, text);
 	w->base = event_base_new();
-	w->edge[0] = (struct edge_stub){ w, identity("edge", "a"), NULL, "a", "127.0.0.1:1" };
-	w->edge[1] = (struct edge_stub){ w, identity("edge", "b"), NULL, "b", "127.0.0.1:2" };
+	w->edge[0] = (struct edge_stub){ w, fixture_identity("edge", "a", "edge"), NULL, "a",
+		"127.0.0.1:1" };
+	w->edge[1] = (struct edge_stub){ w, fixture_identity("edge", "b", "edge"), NULL, "b",
+		"127.0.0.1:2" };
 	w->retry = event_new(w->base, -1, EV_PERSIST, retry_cb, w);
 	event_add(w->retry, &period);
-	master_start(w);
+	fixture_master_start(&w->master);
 	for (int i = 0; i < 2; i++)
 		site_start(w, i);
 	*state = w;
@@ -289,8 +206,6 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct world *w = *state;
-	char cmd[128];
-	int status;
 
 	for (int i = 0; i < 2; i++) {
 		uplink_destroy(w->site[i].uplink);
@@ -299,15 +214,11 @@ static int teardown(void **state)
 		strait_pool_close(w->site[i].pool);
 		rpc_tls_destroy(w->site[i].tls);
 	}
-	assert_int_equal(kill(w->master, SIGTERM), 0);
-	assert_int_equal(waitpid(w->master, &status, 0), w->master);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	fixture_master_fini(&w->master);
 	event_free(w->retry);
 	for (int i = 0; i < 2; i++)
 		rpc_tls_destroy(w->edge[i].tls);
 	event_base_free(w->base);
-	snprintf(cmd, sizeof(cmd), "rm -rf %s", w->dir);
-	assert_int_equal(system(cmd), 0);
 	free(w);
 	return 0;
 }
@@ -338,24 +249,24 @@ static void what_fails_in_orders_that_go_on_is_left_alone_though_stored_anew(voi
 		uplink_is_open(w->site[0].uplink) && uplink_is_open(w->site[1].uplink) &&
 			site_node_is_ready(w->site[0].node));
 	/* what is there already is history; and several orders at once are for who has been good */
-	run_ms(w, 500);
+	fixture_run_ms(w->base, 500);
 	for (unsigned int i = 1; i <= WARM; i++) {
 		snprintf(key, sizeof(key), "good-%u", i);
 		put(w, key);
 		RUN_UNTIL(w, w->other == i);
-		run_ms(w, 200);
+		fixture_run_ms(w->base, 200);
 	}
 	for (unsigned int i = 1; i <= FEDERATION_POISON; i++) {
 		snprintf(key, sizeof(key), "slow-%u", i);
 		put(w, key);
 		put_anew(w, "poison");
 		RUN_UNTIL(w, w->slow == i && w->poison >= i);
-		run_ms(w, 200);
+		fixture_run_ms(w->base, 200);
 	}
 	put_anew(w, "poison");
 	put(w, "slow-last");
 	RUN_UNTIL(w, w->slow == FEDERATION_POISON + 1);
-	run_ms(w, 500);
+	fixture_run_ms(w->base, 500);
 	assert_int_equal(w->poison, FEDERATION_POISON);
 }
 
@@ -367,7 +278,5 @@ int main(void)
 			teardown),
 	};
 
-	signal(SIGPIPE,
-		SIG_IGN); /* as all programs do: masters are killed while we write to them */
 	return cmocka_run_group_tests_name("quarantine", tests, NULL, NULL);
 }
