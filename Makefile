@@ -340,7 +340,7 @@ NEEDS_DPDK := $(if $(wildcard dataplane/edge/main.c),$(BUILD)/bin/strait-edge) \
 $(NEEDS_DPDK): DIR_LIBS = $(DPDK_LIBS)
 $(filter $(NEEDS_DPDK),$(PROGRAMS) $(TESTS) $(HELPERS)): $(DPDK_ARCHIVES)
 
-# Of DPDK only what it compares with.
+# Of DPDK only what it compares with: rte_hash, and memif's driver alone.
 $(BUILD)/obj/tools/bench/edge_floor.o: DIR_CFLAGS = $(DPDK_CFLAGS)
 $(BUILD)/bin/strait-bench: DIR_LIBS = $(DPDK_LIBS)
 $(BUILD)/bin/strait-bench: $(BUILD)/lib/librtehash.a $(DPDK_ARCHIVES)
