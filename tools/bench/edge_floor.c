@@ -24,7 +24,7 @@ enum {
 	RX_BURST = 32,
 	HEADERS_AHEAD = 5,
 	SPIN_TURNS = 4,
-	SLEEP_NS = 50000,
+	SLEEP_NS = 100000,
 	CLOCK_TURNS = 32, /* between looks at the clock */
 	CONNECT_MS = 10000,
 	LINE_NS = 2000000,
