@@ -34,7 +34,7 @@ struct orderbook_edge *orderbook_edge(struct orderbook *b, const char *site, con
 
 uint16_t orderbook_edge_bit(const struct orderbook_edge *e)
 {
-	return e->number < 16 ? (uint16_t)(1u << e->number) : 0;
+	return (uint16_t)(1u << e->number % 16);
 }
 
 bool shipment_is_local(const struct shipment *s)
@@ -159,9 +159,8 @@ bool shipment_has_others(struct orderbook *b, const struct shipment *s, uint16_t
 	n = b->sites.edges(b->sites.ctx, site, names, ORDERBOOK_EDGES_MAX);
 	for (size_t i = 0; i < n; i++) {
 		const struct orderbook_edge *e = orderbook_edge(b, site, names[i]);
-		uint16_t bit = e != NULL ? orderbook_edge_bit(e) : 0;
 
-		if (bit != 0 && (tried & bit) == 0)
+		if (e != NULL && (tried & orderbook_edge_bit(e)) == 0)
 			return true;
 	}
 	return false;

@@ -6,20 +6,27 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 static bool b_is_there, b_drains;
+static size_t edge_count;
 
 static size_t edges(void *ctx, const char *site, const char **names, size_t max)
 {
+	static char text[ORDERBOOK_EDGES_MAX][4];
+
 	(void)ctx;
-	(void)max;
-	names[0] = "e0";
-	names[1] = "e1";
-	return strcmp(site, "b") == 0 && !b_is_there ? 0 : 2;
+	if (strcmp(site, "b") == 0 && !b_is_there)
+		return 0;
+	for (size_t i = 0; i < edge_count && i < max; i++) {
+		snprintf(text[i], sizeof(text[i]), "e%zu", i % 100);
+		names[i] = text[i];
+	}
+	return edge_count;
 }
 
 static const char *why(void *ctx, const char *site)
@@ -51,6 +58,7 @@ static int setup(void **state)
 {
 	b_is_there = true;
 	b_drains = false;
+	edge_count = 2;
 	*state = orderbook_create(1, 7);
 	return 0;
 }
@@ -119,6 +127,30 @@ static void an_order_whose_edges_are_all_gone_says_so(void **state)
 	assert_string_equal(o->text, "");
 }
 
+/* More edges than an object can remember: each is asked once, and that has an end. */
+static void what_no_edge_of_many_has_ends(void **state)
+{
+	struct orderbook *b = *state;
+	static const char keys[] = "abcdefghijklmnopq";
+	struct order *o = NULL;
+	struct shipment *s;
+	int asked = 0;
+
+	edge_count = 17;
+	for (size_t i = 0; i < edge_count; i++) {
+		o = submit(b, keys + i, 1, 0);
+		orderbook_plan(b, &sites, 1);
+	}
+	assert_string_equal(TAILQ_FIRST(&o->shipments)->from_edge, "e16");
+	while (!order_is_final(o)) {
+		assert_true(asked++ < 17);
+		s = TAILQ_LAST(&o->shipments, shipment_list);
+		orderbook_result(b, s->wire, 0, STRAIT_STATUS_NOT_FOUND, 0, 2);
+		orderbook_plan(b, &sites, 2);
+	}
+	assert_in_range(asked, 16, 17);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +158,7 @@ int main(void)
 			setup, teardown),
 		cmocka_unit_test_setup_teardown(an_order_whose_edges_are_all_gone_says_so, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(what_no_edge_of_many_has_ends, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ void shipment_free(struct shipment *s);
 /* orderbook_edges.c */
 /* The one of this name, new or known. NULL: out of memory. */
 struct orderbook_edge *orderbook_edge(struct orderbook *b, const char *site, const char *name);
-/* In order_object.tried; 0: it has none. */
+/* In order_object.tried; a site's 17th edge has that of its first, which is asked instead. */
 uint16_t orderbook_edge_bit(const struct orderbook_edge *e);
 /* 0, or -1 without memory. */
 int shipment_set_edges(struct orderbook *b, struct shipment *s, const char *from, const char *to);
