@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLOWS_MAX = 1024, GROUPS_MAX = 512 };
+/* A group for each flow's every cap: none goes without. */
+enum { FLOWS_MAX = 1024, GROUPS_MAX = CAP_GROUPS * FLOWS_MAX };
 
 enum group_kind { LINK, OUT, IN };
 
@@ -134,8 +135,6 @@ static uint16_t group_get(const struct shares *s, struct division *d, struct gro
 		if (d->keys[i].kind == k.kind && is_same(d->keys[i].from, k.from) &&
 			is_same(d->keys[i].to, k.to))
 			return (uint16_t)i;
-	if (i == GROUPS_MAX)
-		return CAP_NO_GROUP;
 	d->keys[i] = k;
 	d->groups[i] = (struct cap_group){ .cap_bps = cap_bps, .frozen = is_frozen(s, &k, now_ns) };
 	d->groups_n++;

@@ -27,7 +27,8 @@
  * fenced by those that are connected, nothing of what its site shares is given away; of the line
  * into another site nothing either, but for unknown_ns at most, as it may be gone for good.
  *
- * Pure: time is an argument. One thread.
+ * At most 1024 flows count at a time; those beyond get no share until others are gone. Pure: time
+ * is an argument. One thread.
  */
 
 #define SHARES_RESEND_NS UINT64_C(1000000000)   /* a message without an answer is sent again */

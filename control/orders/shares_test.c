@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -243,6 +244,47 @@ static void an_edge_that_says_it_ended_gives_its_share_at_once(void **state)
 	shares_fini(&w.shares);
 }
 
+enum { SITES = 40, CAPPED = 600 };
+
+/* Sites 0 to 39, each with a cap to each other. */
+static void on_mesh_caps(void *ctx, const char *from, const char *to, struct shares_caps *out)
+{
+	(void)ctx;
+	(void)from;
+	(void)to;
+	out->link_bps = 100 * M;
+}
+
+static void each_of_many_links_keeps_its_cap(void **state)
+{
+	static const struct shares_ops mesh = { on_mesh_caps, on_used, on_hears, on_send };
+	struct shares_edge edge[SITES] = { 0 };
+	struct shares_flow *f;
+	char name[SITES][4];
+	int flows = 0;
+
+	(void)state;
+	memset(&w, 0, sizeof(w));
+	shares_init(&w.shares, &mesh, NULL, 1000 * S);
+	for (int i = 0; i < SITES; i++) {
+		snprintf(name[i], sizeof(name[i]), "%d", i % 100);
+		edge[i].site = edge[i].name = name[i];
+		shares_add(&w.shares, &edge[i], 1000 * S);
+		shares_connected(&w.shares, &edge[i], true);
+	}
+	for (int i = 0; i < SITES; i++)
+		for (int k = 0; k < SITES && flows < CAPPED; k++)
+			if (i != k) {
+				shares_get(&w.shares, &edge[i], &edge[k])->shipments = 1;
+				flows++;
+			}
+	shares_update(&w.shares, 1001 * S);
+	TAILQ_FOREACH(f, &w.shares.flows, entry)
+		assert_int_equal(f->grant.told_bps, 100 * M);
+	assert_int_equal(flows, CAPPED);
+	shares_fini(&w.shares);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -253,6 +295,7 @@ int main(void)
 		cmocka_unit_test(after_a_restart_nothing_is_given_away_before_all_have_registered),
 		cmocka_unit_test(what_is_away_keeps_its_share_as_long_as_it_is_heard),
 		cmocka_unit_test(an_edge_that_says_it_ended_gives_its_share_at_once),
+		cmocka_unit_test(each_of_many_links_keeps_its_cap),
 	};
 
 	return cmocka_run_group_tests_name("shares", tests, NULL, NULL);
