@@ -13,7 +13,7 @@
  *
  *   plan    told_bps of some changes: tell the edge (cap_grant_told), with a number that grows
  *   acked   the edge has done what message number n said
- *   forget  the edge surely sends nothing any more; or this is what it says it has
+ *   set     this is what the edge says it has; or it surely sends nothing any more
  *
  * Pure; any thread. Line bits/s, CAP_NONE is no cap, 0 that nothing was granted yet.
  */

@@ -63,15 +63,35 @@ static void answer(struct world *w, int i)
 	cap_grant_acked(&w->grant[i], w->acked[i]);
 }
 
-static void a_share_is_raised_after_another_gave_it_up(void **state)
+/* The first alone has something to send, and all of the cap. */
+static struct world *begin_with_one(uint64_t cap)
 {
-	struct world *w = begin(900 * M);
+	struct world *w = begin(cap);
 
-	(void)state;
 	w->flow[0].active = true;
 	plan(w);
 	arrive(w, 0);
 	answer(w, 0);
+	return w;
+}
+
+/* Until all have what they should. */
+static void settle(struct world *w)
+{
+	for (int k = 0; k < 4; k++) {
+		plan(w);
+		for (int i = 0; i < FLOWS; i++) {
+			arrive(w, i);
+			answer(w, i);
+		}
+	}
+}
+
+static void a_share_is_raised_after_another_gave_it_up(void **state)
+{
+	struct world *w = begin_with_one(900 * M);
+
+	(void)state;
 	assert_in_range(w->at_edge[0], 800 * M, 900 * M);
 	w->flow[1].active = true;
 	plan(w);
@@ -90,13 +110,9 @@ static void a_share_is_raised_after_another_gave_it_up(void **state)
 
 static void an_answer_to_an_older_message_frees_nothing(void **state)
 {
-	struct world *w = begin(900 * M);
+	struct world *w = begin_with_one(900 * M);
 
 	(void)state;
-	w->flow[0].active = true;
-	plan(w);
-	arrive(w, 0);
-	answer(w, 0);
 	w->flow[1].active = true;
 	plan(w);
 	answer(w, 0); /* of the message before */
@@ -126,13 +142,7 @@ static void a_lost_edge_s_share_goes_to_the_rest_once_it_is_fenced(void **state)
 
 	(void)state;
 	w->flow[0].active = w->flow[1].active = true;
-	for (int k = 0; k < 4; k++) {
-		plan(w);
-		for (int i = 0; i < FLOWS; i++) {
-			arrive(w, i);
-			answer(w, i);
-		}
-	}
+	settle(w);
 	assert_in_range(w->at_edge[1], 440 * M, 450 * M);
 	w->flow[0].active = false;
 	plan(w);
@@ -144,13 +154,9 @@ static void a_lost_edge_s_share_goes_to_the_rest_once_it_is_fenced(void **state)
 
 static void a_lower_cap_is_told_though_it_is_little(void **state)
 {
-	struct world *w = begin(1000 * M);
+	struct world *w = begin_with_one(1000 * M);
 
 	(void)state;
-	w->flow[0].active = true;
-	plan(w);
-	arrive(w, 0);
-	answer(w, 0);
 	w->group.cap_bps = 995 * M;
 	plan(w);
 	assert_true(w->grant[0].told_bps <= 995 * M);
@@ -204,13 +210,7 @@ static void the_cap_holds_at_every_instant_by_seed(void **state)
 			assert_true(sum <= w->group.cap_bps);
 		}
 		/* left alone it is all in use soon */
-		for (int k = 0; k < 4; k++) {
-			plan(w);
-			for (int i = 0; i < FLOWS; i++) {
-				arrive(w, i);
-				answer(w, i);
-			}
-		}
+		settle(w);
 		for (int k = 0; k < FLOWS; k++)
 			rest += w->at_edge[k];
 		assert_in_range(rest, 950 * M, 1000 * M);
