@@ -279,7 +279,6 @@ static void run_until_live(void)
 	for (int i = 0; i < 5000 && !is_live(); i++)
 		step(NULL);
 	assert_true(is_live());
-	w.source.sums = w.sums;
 	for (int i = 0; i < 20; i++)
 		step(NULL);
 	/* what the last step brought about is on its way */

@@ -86,21 +86,32 @@ static void what_another_site_has_does_not_wait_for_one_that_is_away(void **stat
 	assert_int_equal(w->n, 2);
 }
 
-static void what_a_source_has_no_more_is_asked_of_another(void **state)
+/* B takes it, and A, which has it as C has, is asked for it. */
+static void wanted_of_two(struct world *w)
 {
-	struct world *w = *state;
-
 	add_c(w);
 	happens(w, A, 1, LOG_STORED);
 	happens(w, C, 1, LOG_STORED);
 	tick(w, 1);
 	assert_int_equal(w->expand_from, A);
 	offered(w, FEDERATION_BRING);
-	expanded(w, false);
+}
+
+static void other_is_asked(struct world *w)
+{
 	assert_int_equal(w->f->site[B].flow.gone, 0);
 	tick(w, 1);
 	assert_int_equal(w->expands, 2);
 	assert_int_equal(w->expand_from, C);
+}
+
+static void what_a_source_has_no_more_is_asked_of_another(void **state)
+{
+	struct world *w = *state;
+
+	wanted_of_two(w);
+	expanded(w, false);
+	other_is_asked(w);
 	/* nor has it the other: whatever the views say, neither is asked for ever */
 	offered(w, FEDERATION_BRING);
 	expanded(w, false);
@@ -115,19 +126,11 @@ static void what_left_its_source_under_way_comes_from_another(void **state)
 {
 	struct world *w = *state;
 
-	add_c(w);
-	happens(w, A, 1, LOG_STORED);
-	happens(w, C, 1, LOG_STORED);
-	tick(w, 1);
-	assert_int_equal(w->expand_from, A);
-	offered(w, FEDERATION_BRING);
+	wanted_of_two(w);
 	expanded(w, true);
 	assert_int_equal(w->order.from, A);
 	ended(w, FEDERATION_ABSENT);
-	assert_int_equal(w->f->site[B].flow.gone, 0);
-	tick(w, 1);
-	assert_int_equal(w->expands, 2);
-	assert_int_equal(w->expand_from, C);
+	other_is_asked(w);
 	offered(w, FEDERATION_BRING);
 	expanded(w, true);
 	assert_int_equal(w->orders, 2);

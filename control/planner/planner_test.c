@@ -290,13 +290,13 @@ static void snapshot_replaces_a_site_and_plans_no_history(void **state)
 /* In a generation of its own, and in the present one of a site that is loaded as the first time. */
 static void buckets_that_come_again_are_forgotten_alone(void **state)
 {
+	(void)state;
 	for (int direct = 0; direct < 2; direct++) {
 		struct planner *p = two_ways();
 		uint64_t buckets[DIGEST_BUCKETS / 64] = { 0 };
 		struct log_record r[3];
 		uint64_t bit = direct ? INDEX_PRESENT(0) : INDEX_LOADING(0);
 
-		(void)state;
 		if (!direct)
 			stored(p, 0, 100);
 		for (uint64_t n = 0; n < 3; n++) {
