@@ -22,7 +22,7 @@ static void require(bool condition)
 }
 
 struct sink {
-	uint64_t loaded, swapped;
+	uint64_t swapped;
 };
 
 static int on_event(void *ctx, const struct log_record *r)
@@ -31,14 +31,6 @@ static int on_event(void *ctx, const struct log_record *r)
 	require(r->op == LOG_STORED || r->op == LOG_REMOVED);
 	require(r->size <= LOG_SIZE_MAX && (r->flags & ~LOG_FLAGS) == 0);
 	return 1;
-}
-
-static int on_load(void *ctx, const struct log_record *r)
-{
-	struct sink *s = ctx;
-
-	s->loaded++;
-	return on_event(ctx, r);
 }
 
 static void on_swap(void *ctx, uint32_t first, uint32_t last)
@@ -60,7 +52,7 @@ static void on_forget(void *ctx, const uint64_t *buckets)
 	(void)buckets;
 }
 
-static const struct replica_sink sink = { on_event, on_load, on_swap, on_drop, on_forget, NULL };
+static const struct replica_sink sink = { on_event, on_event, on_swap, on_drop, on_forget, NULL };
 
 static void list_none(void *ctx, uint32_t bucket,
 	void (*fn)(void *fn_ctx, const struct log_record *r), void *fn_ctx)
@@ -77,7 +69,7 @@ static void list_none(void *ctx, uint32_t bucket,
 static void to_reader(const uint8_t *data, size_t size)
 {
 	uint8_t head[LOG_FRAME_HEADER_BYTES];
-	struct sink s = { 0, 0 };
+	struct sink s = { 0 };
 	uint64_t now_ns = 1;
 	struct reader r;
 
@@ -96,6 +88,7 @@ static void to_reader(const uint8_t *data, size_t size)
 			require(r.replica.state != REPLICA_LIVE);
 			reader_open(&r, now_ns);
 		}
+		require(r.replica.state != REPLICA_LIVE || s.swapped > 0);
 		for (int i = 0; i < 40 && reader_pull(&r, now_ns, head); i++)
 			;
 		data += len;
@@ -104,7 +97,8 @@ static void to_reader(const uint8_t *data, size_t size)
 	reader_fini(&r);
 }
 
-static void to_feed(const uint8_t *data, size_t size)
+/* outrun: the ring has not the first events any more. */
+static void to_feed(const uint8_t *data, size_t size, bool outrun)
 {
 	struct log_config cfg = { .epoch = 7, .keep_ns = 1000, .max_bytes = 1 << 16 };
 	struct log_record event = { .digest = { 1, 1 }, .op = LOG_STORED };
@@ -120,6 +114,8 @@ static void to_feed(const uint8_t *data, size_t size)
 		goto out;
 	gate_init(&gate, 1, 1000, 1);
 	feed_init(&f, &source, &gate);
+	while (outrun && log_first(log) == 1)
+		require(log_append(log, &event, 1) > 0);
 	while (size >= 2) {
 		size_t len = (size_t)data[0] | (size_t)data[1] << 8;
 
@@ -151,6 +147,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (data[0] % 2 == 0)
 		to_reader(data + 1, size - 1);
 	else
-		to_feed(data + 1, size - 1);
+		to_feed(data + 1, size - 1, (data[0] & 2) != 0);
 	return 0;
 }
