@@ -23,22 +23,31 @@ uint64_t peer_cap(const struct peer *p)
 	return p->cap_bps == 0 ? share : min_u64(share, p->cap_bps);
 }
 
+/* The lower one of two caps; 0 is none. */
+static uint64_t lower_cap(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+/* To what the link's cap may rise, whatever others send. 0: it has none. */
+static uint64_t highest(const struct peer *p)
+{
+	return lower_cap(p->most_bps != 0 ? p->most_bps : p->cap_bps, p->own_bps);
+}
+
 /* To what peer_cap() rises when there is something to send. 0: there is no cap. */
 static uint64_t attainable(const struct peer *p)
 {
-	uint64_t cap = p->most_bps != 0 ? p->most_bps : p->cap_bps,
-		 total = p->ps->cfg.total_cap_bps;
+	uint64_t total = p->ps->cfg.total_cap_bps;
 	uint32_t active = 1;
 	const struct peer *other;
 
-	if (p->own_bps != 0 && (cap == 0 || p->own_bps < cap))
-		cap = p->own_bps;
 	if (total == 0)
-		return cap;
+		return highest(p);
 	LIST_FOREACH(other, &p->ps->peers, entry)
 		active += other != p && other->link.live > 0;
 	total = total / active > p->share_bps ? total / active : p->share_bps;
-	return cap == 0 ? total : min_u64(cap, total);
+	return lower_cap(highest(p), total);
 }
 
 /*
@@ -193,18 +202,14 @@ void peers_measure(struct peers *ps, uint64_t now_ns, peers_stats_fn *stats, voi
 	if (again && ps->cfg.total_cap_bps != 0)
 		share(ps);
 	LIST_FOREACH(p, &ps->peers, entry) {
-		uint64_t limit = link_rate_limit(attainable(p), ps->cfg.symbol_bytes);
+		/* A share grows when others end. */
+		uint64_t limit = link_rate_limit(lower_cap(highest(p), ps->cfg.total_cap_bps),
+			ps->cfg.symbol_bytes);
 
 		p->link.goodput_bps =
 			link_rate_goodput(&p->rate, now_ns, peer_cap(p), attainable(p),
 				p->link.queues[0].symbol_bytes != 0 ? p->link.queues[0].symbol_bytes
 								    : ps->cfg.symbol_bytes);
-		/* A share grows when others end. */
-		if (ps->cfg.total_cap_bps != 0)
-			limit = link_rate_limit(p->cap_bps != 0
-					? min_u64(p->cap_bps, ps->cfg.total_cap_bps)
-					: ps->cfg.total_cap_bps,
-				ps->cfg.symbol_bytes);
 		p->link.limit_bps = limit != UINT64_MAX ? limit : 0;
 		p->link.latency_ns = link_rate_latency_ns(&p->rate);
 		p->link.tail_bytes = (uint64_t)((double)p->link.goodput_bps / 8e9 * 1.125 *

@@ -56,6 +56,8 @@ static void kick(void *ctx)
 static const struct order_ops order_ops = { .pool = no_pool, .link = no_link, .kick = kick };
 static const struct ingest_ops ingest_ops = { .pool = no_pool, .kick = kick };
 
+static uint64_t total_cap_bps; /* of sides that are started; 0: none */
+
 static void start_with(struct world *w, struct side *s, const char *site, uint8_t boot,
 	const char *listen, struct net_ip ip, uint8_t queues)
 {
@@ -66,6 +68,7 @@ static void start_with(struct world *w, struct side *s, const char *site, uint8_
 		.data_port = 4790,
 		.symbol_bytes = site[0] == 'a' ? 1432 : 1400,
 		.cap_bps = 1000000000,
+		.total_cap_bps = total_cap_bps,
 		.queues = queues,
 		.listen = listen };
 	char err[256];
@@ -628,33 +631,55 @@ static bool no_stats(void *ctx, uint8_t worker, const struct session *s, struct 
 	return false;
 }
 
-static void a_deadline_is_judged_by_what_a_share_rises_to(void **state)
+/* The master's word of the link to b/e1: its share, and to what that may rise; 0: it says nothing. */
+static bool tell_share(struct side *s, uint64_t bps, uint64_t most_bps)
 {
 	Strait__EdgeLinks m = STRAIT__EDGE_LINKS__INIT;
 	Strait__EdgeLink link = STRAIT__EDGE_LINK__INIT, *list = &link;
+
+	link.to_site = (char *)"b";
+	link.to_edge = (char *)"e1";
+	link.cap_bps = bps;
+	link.has_most_bps = most_bps != 0;
+	link.most_bps = most_bps;
+	m.n_links = 1;
+	m.links = &list;
+	return peers_take_links(s->peers, &m);
+}
+
+static void a_deadline_is_judged_by_what_a_share_rises_to(void **state)
+{
 	struct world *w = *state;
 
 	want(w, "e1");
-	link.to_site = (char *)"b";
-	link.to_edge = (char *)"e1";
-	link.cap_bps = 12000000;
-	link.has_most_bps = true;
-	link.most_bps = 40000000;
-	m.n_links = 1;
-	m.links = &list;
-	assert_true(peers_take_links(w->a.peers, &m));
+	assert_true(tell_share(&w->a, 12000000, 40000000));
 	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
 	assert_in_range(w->link->goodput_bps, 35000000, 40000000);
 	assert_in_range(w->link->limit_bps, 35000000, 40000000);
 	/* of our own, where that is less, and of the share where the master tells no more */
-	link.most_bps = 2000000000;
-	assert_true(peers_take_links(w->a.peers, &m));
+	assert_true(tell_share(&w->a, 12000000, 2000000000));
 	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
 	assert_in_range(w->link->limit_bps, 900000000, 1000000000);
-	link.has_most_bps = false;
-	assert_true(peers_take_links(w->a.peers, &m));
+	assert_true(tell_share(&w->a, 12000000, 0));
 	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
 	assert_in_range(w->link->limit_bps, 10000000, 12000000);
+}
+
+/* An idle link's share is no limit of what an order that begins may get. */
+static void a_deadline_is_not_judged_by_an_idle_share_of_a_total_cap(void **state)
+{
+	struct world *w = *state;
+
+	total_cap_bps = 800000000;
+	restart(w, 1, 1);
+	total_cap_bps = 0;
+	want(w, "e1");
+	assert_true(tell_share(&w->a, 12000000, 400000000));
+	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
+	assert_in_range(w->link->limit_bps, 350000000, 400000000);
+	assert_true(tell_share(&w->a, 12000000, 2000000000));
+	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
+	assert_in_range(w->link->limit_bps, 700000000, 800000000);
 }
 
 static uint64_t last_cap(struct side *s)
@@ -749,6 +774,7 @@ int main(void)
 		TEST(a_worker_without_room_ends_the_whole_session),
 		TEST(the_cap_follows_what_the_queues_have_to_send),
 		TEST(a_deadline_is_judged_by_what_a_share_rises_to),
+		TEST(a_deadline_is_not_judged_by_an_idle_share_of_a_total_cap),
 		TEST(a_share_of_the_master_is_the_link_s_cap),
 		TEST(a_share_that_a_worker_was_not_told_is_not_done),
 		TEST(an_edge_that_is_fenced_has_no_session_and_gets_none),
