@@ -199,6 +199,12 @@ static bool is_behind(const struct subscription *s)
 	return s->next < ledger_commit_next(s->client->master->ledger);
 }
 
+/* Nothing of what came was for it, for long: it is told how far it is. */
+static bool is_to_hear(const struct subscription *s, uint64_t now_ns)
+{
+	return s->next != s->told && now_ns - s->told_ns >= PROGRESS_MS * UINT64_C(1000000);
+}
+
 /* One reply at most. Rows read. The subscription may be gone afterwards: *ended. */
 static uint32_t serve(struct subscription *s, uint32_t most, uint64_t now_ns, bool *ended)
 {
@@ -221,8 +227,7 @@ static uint32_t serve(struct subscription *s, uint32_t most, uint64_t now_ns, bo
 		describe(&b.v, m, s->next);
 		b.v.reply.last = *ended;
 	}
-	if (*ended || b.v.reply.n_commits > 0 ||
-		(s->next != s->told && now_ns - s->told_ns >= PROGRESS_MS * UINT64_C(1000000))) {
+	if (*ended || b.v.reply.n_commits > 0 || is_to_hear(s, now_ns)) {
 		s->told = s->next;
 		s->told_ns = now_ns;
 		send_off(c, &b.v);
@@ -245,7 +250,7 @@ static void turn(struct master *m)
 
 		TAILQ_REMOVE(&m->subscriptions, s, entry);
 		TAILQ_INSERT_TAIL(&m->subscriptions, s, entry);
-		while (!ended && left > 0 && is_behind(s) &&
+		while (!ended && left > 0 && (is_behind(s) || is_to_hear(s, now_ns)) &&
 			rpc_queued_bytes(s->client->conn) < COMMITS_QUEUE) {
 			uint32_t rows = serve(s, left, now_ns, &ended);
 
