@@ -276,19 +276,21 @@ static void remember_refusal(const struct client *c, int err, const char *why)
 	e->refused_ms = clock_unix_ms();
 }
 
-unsigned int edge_flags(const struct edge *e)
+static unsigned int flags_of(const struct edge *e)
 {
 	return (e->draining ? LEDGER_EDGE_DRAINING : 0) |
 		(e->shares.fenced ? LEDGER_EDGE_LOST : 0) | (e->left ? LEDGER_EDGE_LEFT : 0);
 }
 
-void edge_remember(struct master *m, const struct edge *e)
+int edge_remember(struct master *m, const struct edge *e)
 {
 	struct ledger_edge row = { e->site, e->name, e->mgmt_address, e->program, e->last_seen_ms,
-		edge_flags(e) };
+		flags_of(e) };
+	int rc = ledger_edge_put(m->ledger, &row);
 
-	if (ledger_edge_put(m->ledger, &row) != 0)
+	if (rc != 0)
 		log_error("master", "ledger: %s", ledger_error(m->ledger));
+	return rc;
 }
 
 static void take_pool_sites(struct master *m, struct edge *e, const Strait__EdgeRegister *msg)
@@ -348,7 +350,7 @@ static int on_register(struct client *c, const Strait__EdgeRegister *msg)
 	snprintf(e->mgmt_address, sizeof(e->mgmt_address), "%s", msg->mgmt_address);
 	snprintf(e->program, sizeof(e->program), "%s", msg->program != NULL ? msg->program : "");
 	links_registered(m, e, msg);
-	edge_remember(m, e);
+	(void)edge_remember(m, e);
 	log_info("master", "edge registered site=%s edge=%s peer=%s mgmt=%s program=%s", e->site,
 		e->name, rpc_peer_address(c->conn), e->mgmt_address, e->program);
 	accept.term = m->term;
@@ -392,22 +394,24 @@ static int on_results(struct client *c, const Strait__OrderResults *msg)
 	struct master *m = c->master;
 	struct shipment *s = own_shipment(c, msg->order);
 	uint64_t now_ms = clock_unix_ms();
+	const Strait__ObjectResult *last = NULL; /* that tells whether they reach each other */
 
 	if (s != NULL && msg->n_results > s->count)
 		return rpc_fail(c->conn, EINVAL, "order %" PRIu64 " has %u objects, not %zu",
 			msg->order, s->count, msg->n_results);
 	for (size_t i = 0; s != NULL && i < msg->n_results; i++) {
 		const Strait__ObjectResult *r = msg->results[i];
-		int rc;
-
-		if (r->status == STRAIT_STATUS_UNREACHABLE || r->status == STRAIT_STATUS_COMMITTED)
-			links_reached(m, s, r->status == STRAIT_STATUS_COMMITTED);
-		rc = orderbook_result(m->book, msg->order, r->index, r->status, r->length, now_ms);
+		int rc = orderbook_result(m->book, msg->order, r->index, r->status, r->length,
+			now_ms);
 
 		if (rc == -EINVAL)
 			return rpc_fail(c->conn, EINVAL, "order %" PRIu64 " has no object %u",
 				msg->order, r->index);
+		if (r->status == STRAIT_STATUS_UNREACHABLE || r->status == STRAIT_STATUS_COMMITTED)
+			last = r;
 	}
+	if (last != NULL)
+		links_reached(m, s, last->status == STRAIT_STATUS_COMMITTED);
 	if (s != NULL && msg->text != NULL && msg->n_results > 0) {
 		orderbook_explain(m->book, msg->order, msg->text);
 		log_info("master", "deadline cannot be met order=%" PRIu64 ": %.250s", s->order->id,
@@ -463,13 +467,24 @@ static int on_report(struct client *c, Strait__EdgeReport *msg)
 	return 0;
 }
 
+static int on_links_ack(struct client *c, const Strait__EdgeLinksAck *msg)
+{
+	bool fenced = c->edge->shares.fenced;
+
+	shares_acked(&c->master->shares, &c->edge->shares, msg->seq);
+	if (fenced && !c->edge->shares.fenced)
+		(void)edge_remember(c->master, c->edge); /* it is heard again */
+	/* what was given up goes to others now */
+	links_update(c->master);
+	return 0;
+}
+
 int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t len)
 {
 	Strait__EdgeRegister *reg;
 	Strait__OrderAccept *accept;
 	Strait__OrderResults *results;
 	Strait__EdgeLinksAck *links;
-	bool fenced;
 	Strait__EdgeReport *report;
 	int rc = -EBADMSG;
 
@@ -505,16 +520,11 @@ int edge_message(struct client *c, uint16_t type, const uint8_t *body, size_t le
 		return report != NULL ? on_report(c, report) : rc;
 	case STRAIT__MSG_TYPE__MSG_EDGE_LINKS_ACK:
 		links = strait__edge_links_ack__unpack(NULL, len, body);
-		if (links == NULL)
-			return rc;
-		fenced = c->edge->shares.fenced;
-		shares_acked(&c->master->shares, &c->edge->shares, links->seq);
-		if (fenced && !c->edge->shares.fenced)
-			edge_remember(c->master, c->edge); /* it is heard again */
-		strait__edge_links_ack__free_unpacked(links, NULL);
-		/* what was given up goes to others now */
-		links_update(c->master);
-		return 0;
+		if (links != NULL) {
+			rc = on_links_ack(c, links);
+			strait__edge_links_ack__free_unpacked(links, NULL);
+		}
+		return rc;
 	default:
 		return -EOPNOTSUPP;
 	}
@@ -536,7 +546,7 @@ void edge_disconnected(struct client *c)
 	if (e->report != NULL && e->report->has_leaving && e->report->leaving > 1) {
 		e->left = true;
 		shares_ended(&c->master->shares, &e->shares);
-		edge_remember(c->master, e);
+		(void)edge_remember(c->master, e);
 	}
 	for (size_t i = 0; e->report != NULL && i < e->report->n_links; i++) {
 		e->report->links[i]->has_up = true;

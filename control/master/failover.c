@@ -58,13 +58,17 @@ static bool has_another(const struct master *m, const struct edge *e)
 	return false;
 }
 
-static void hand_over(struct master *m, const struct edge *e, const char *why)
+/* copies: only those that it copies and another edge can, too. */
+static void hand_over(struct master *m, const struct edge *e, bool copies, const char *why)
 {
 	for (struct order *o = orderbook_first(m->book); o != NULL; o = TAILQ_NEXT(o, live)) {
 		struct shipment *s;
 
 		TAILQ_FOREACH(s, &o->shipments, of_order) {
-			if (s->open == 0 || !edge_has(e, s))
+			if (s->open == 0 || !edge_has(e, s) ||
+				(copies &&
+					(!shipment_is_local(s) ||
+						!sites_reach(m, o->from_site, o->to_site))))
 				continue;
 			log_warn("master", "handed over order=%" PRIu64 " edge=%s: %s", o->id,
 				e->full, why);
@@ -74,27 +78,9 @@ static void hand_over(struct master *m, const struct edge *e, const char *why)
 	}
 }
 
-/* What the edge of a copy had goes to whoever may do it; it sends nothing, so nobody is fenced. */
-static void copies_failover(struct master *m, const struct edge *e)
-{
-	for (struct order *o = orderbook_first(m->book); o != NULL; o = TAILQ_NEXT(o, live)) {
-		struct shipment *s;
-
-		TAILQ_FOREACH(s, &o->shipments, of_order) {
-			if (s->open == 0 || !shipment_is_local(s) || !edge_has(e, s) ||
-				!sites_reach(m, o->from_site, o->to_site))
-				continue;
-			log_warn("master", "handed over order=%" PRIu64 " edge=%s: it is gone",
-				o->id, e->full);
-			orderbook_hand_over(m->book, s->wire,
-				"its edge is gone, another takes over", clock_unix_ms());
-			master_changed(m);
-		}
-	}
-}
-
 void edges_failover(struct master *m)
 {
+	static const char why[] = "its edge is gone, another takes over";
 	uint64_t now_ns = clock_now_ns();
 	struct edge *e;
 
@@ -103,16 +89,17 @@ void edges_failover(struct master *m)
 		if (e->client != NULL ||
 			(!e->left && now_ns - e->shares.down_ns < m->cfg->edge_lost_ms * 1000000))
 			continue;
-		copies_failover(m, e);
+		/* who copies sends nothing, so nobody is fenced */
+		hand_over(m, e, true, why);
 		if (!has_another(m, e))
 			continue;
 		if (!e->shares.lost && !e->left) {
 			log_warn("master", "edge is lost, others of its site take over edge=%s",
 				e->full);
 			shares_lost(&m->shares, &e->shares);
-			edge_remember(m, e);
+			(void)edge_remember(m, e);
 		}
-		hand_over(m, e, "its edge is gone, another takes over");
+		hand_over(m, e, false, why);
 	}
 }
 
@@ -133,10 +120,7 @@ int edge_drain(struct master *m, const char *name, bool drain, bool hand, const 
 	before = found->draining;
 	found->draining = drain;
 	if (before != drain) {
-		struct ledger_edge row = { found->site, found->name, found->mgmt_address,
-			found->program, found->last_seen_ms, edge_flags(found) };
-
-		if (ledger_edge_put(m->ledger, &row) != 0) {
+		if (edge_remember(m, found) != 0) {
 			found->draining = before;
 			return -EIO;
 		}
@@ -144,7 +128,7 @@ int edge_drain(struct master *m, const char *name, bool drain, bool hand, const 
 			found->full, by);
 	}
 	if (drain && hand && has_another(m, found))
-		hand_over(m, found, "its edge drains, another takes over");
+		hand_over(m, found, false, "its edge drains, another takes over");
 	master_changed(m);
 	return drain && hand && !has_another(m, found) ? 1 : 0;
 }

@@ -22,6 +22,7 @@
  *   failover.c    edges that drain, or are lost
  *   links.c       each edge's share of the caps of links and sites (links.h)
  *   operators.c   requests of straitctl
+ *   unwritten.c   what they are told while the ledger cannot be written
  *   commits.c     who follows what is committed (commits.h)
  *   view.c        orders, sites and edges as messages for people
  *   replication.c what sites hold by the word of their site masters, and orders for what is
@@ -197,10 +198,8 @@ void edges_tell(struct master *m, const struct order *o);
 void edges_acknowledge(struct master *m);
 /** Tell the edge of a shipment again, or for the first time. */
 void edges_start(struct master *m, struct shipment *s);
-/** Have the ledger know what it should of the edge. */
-void edge_remember(struct master *m, const struct edge *e);
-/** enum ledger_edge_flag */
-unsigned int edge_flags(const struct edge *e);
+/** Have the ledger know what it should of the edge. 0, or -EIO, which was logged. */
+int edge_remember(struct master *m, const struct edge *e);
 
 /* ---- failover.c ---- */
 
@@ -224,12 +223,17 @@ bool edge_has(const struct edge *e, const struct shipment *s);
 int operator_message(struct client *c, uint16_t type, const uint8_t *body, size_t len);
 /** After a commit: answer what waited for it. */
 void operators_committed(struct master *m);
-/* unwritten.c: after a commit that failed, tell who waited for it, and drop what was new. */
+/** Progress to those who watch. */
+void operators_watch(struct master *m);
+/** Error and text in reply to a request. */
+void operator_refuse(struct client *c, int err, const char *text);
+
+/* ---- unwritten.c ---- */
+
+/** After a commit that failed: tell who waited for it, and drop what was new. */
 void operators_unwritten(struct master *m);
 /** While the ledger cannot be written, refuse what would change orders. true: answered. */
 bool operators_refuse_unwritten(struct client *c, const Strait__Request *r);
-/** Progress to those who watch. */
-void operators_watch(struct master *m);
 
 /* ---- view.c ---- */
 

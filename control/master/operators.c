@@ -32,7 +32,7 @@ static void reply(struct client *c, struct view *v)
 	view_fini(v);
 }
 
-static void reply_error(struct client *c, int err, const char *text)
+void operator_refuse(struct client *c, int err, const char *text)
 {
 	struct view v;
 
@@ -93,27 +93,27 @@ static void site_add(struct client *c, const Strait__Request *r)
 	char why[256];
 
 	if (r->name == NULL || name_check("site", r->name, why, sizeof(why)) != 0) {
-		reply_error(c, EINVAL, r->name == NULL ? "name the site" : why);
+		operator_refuse(c, EINVAL, r->name == NULL ? "name the site" : why);
 		return;
 	}
 	if (r->label != NULL && r->label[0] != '\0' &&
 		text_check("label", r->label, MASTER_LABEL_MAX, why, sizeof(why)) != 0) {
-		reply_error(c, EINVAL, why);
+		operator_refuse(c, EINVAL, why);
 		return;
 	}
 	s = site_find(m, r->name);
 	if (s != NULL && s->configured) {
-		reply_error(c, EEXIST,
+		operator_refuse(c, EEXIST,
 			"this site is in the master's configuration file: change it there");
 		return;
 	}
 	if (ledger_site_put(m->ledger, &row) != 0) {
-		reply_error(c, EIO, ledger_error(m->ledger));
+		operator_refuse(c, EIO, ledger_error(m->ledger));
 		return;
 	}
 	s = site_put(m, r->name, r->label, r->cap_bps);
 	if (s == NULL) {
-		reply_error(c, ENOMEM, "out of memory");
+		operator_refuse(c, ENOMEM, "out of memory");
 		return;
 	}
 	s->stored = true;
@@ -143,17 +143,17 @@ static void site_del(struct client *c, const char *name)
 	const char *why;
 
 	if (s == NULL) {
-		reply_error(c, ENOENT, "no such site");
+		operator_refuse(c, ENOENT, "no such site");
 		return;
 	}
 	why = s->configured ? "this site is in the master's configuration file: remove it there"
 			    : site_in_use(m, name);
 	if (why != NULL) {
-		reply_error(c, EBUSY, why);
+		operator_refuse(c, EBUSY, why);
 		return;
 	}
 	if (ledger_site_del(m->ledger, name) == -EIO) {
-		reply_error(c, EIO, ledger_error(m->ledger));
+		operator_refuse(c, EIO, ledger_error(m->ledger));
 		return;
 	}
 	log_info("master", "site deleted site=%s by=%s", name, rpc_peer(c->conn)->name);
@@ -191,13 +191,15 @@ static void edge_drain_request(struct client *c, const Strait__Request *r)
 		: -ENOENT;
 
 	if (rc == -ENOENT && r->name != NULL && strchr(r->name, '/') == NULL)
-		reply_error(c, ENOENT, "no edge of this name has ever registered: say SITE/EDGE");
+		operator_refuse(c, ENOENT,
+			"no edge of this name has ever registered: say SITE/EDGE");
 	else if (rc == -ENOENT)
-		reply_error(c, ENOENT, "no such edge has ever registered");
+		operator_refuse(c, ENOENT, "no such edge has ever registered");
 	else if (rc == -EEXIST)
-		reply_error(c, EEXIST, "several sites have an edge of this name: say SITE/EDGE");
+		operator_refuse(c, EEXIST,
+			"several sites have an edge of this name: say SITE/EDGE");
 	else if (rc < 0)
-		reply_error(c, EIO, ledger_error(c->master->ledger));
+		operator_refuse(c, EIO, ledger_error(c->master->ledger));
 	else
 		edge_list(c, r->name,
 			rc > 0 ? "no other edge of its site takes orders, so nobody takes over: "
@@ -350,7 +352,7 @@ static bool is_repeated(struct client *c, const Strait__Request *r)
 			"this idempotency key is that of order %" PRIu64
 			", which has other objects, sites or class: take a new key",
 			id);
-		reply_error(c, EEXIST, why);
+		operator_refuse(c, EEXIST, why);
 	} else if (o != NULL && !o->stored) {
 		c->await_order = id;
 	} else {
@@ -366,7 +368,8 @@ static int check_sites(struct client *c, const Strait__Request *r)
 
 	for (int i = 0; i < 2; i++) {
 		if (names[i] == NULL) {
-			reply_error(c, EINVAL, "an order needs a source and a destination site");
+			operator_refuse(c, EINVAL,
+				"an order needs a source and a destination site");
 			return -EINVAL;
 		}
 		if (site_find(c->master, names[i]) == NULL) {
@@ -374,12 +377,12 @@ static int check_sites(struct client *c, const Strait__Request *r)
 				"unknown site %.63s: see straitctl site list, or add it with "
 				"straitctl site add",
 				names[i]);
-			reply_error(c, ENOENT, why);
+			operator_refuse(c, ENOENT, why);
 			return -ENOENT;
 		}
 	}
 	if (orderbook_count(c->master->book) >= MASTER_ORDERS_LIVE_MAX) {
-		reply_error(c, EBUSY, "too many unfinished orders: try again later");
+		operator_refuse(c, EBUSY, "too many unfinished orders: try again later");
 		return -EBUSY;
 	}
 	return 0;
@@ -391,7 +394,7 @@ static struct orderbook_key *take_keys(struct client *c, const Strait__Request *
 	struct orderbook_key *keys = calloc(r->n_objects + 1, sizeof(*keys));
 
 	if (keys == NULL) {
-		reply_error(c, ENOMEM, "out of memory");
+		operator_refuse(c, ENOMEM, "out of memory");
 		return NULL;
 	}
 	for (size_t i = 0; i < r->n_objects; i++)
@@ -502,7 +505,7 @@ static void order_submit(struct client *c, const Strait__Request *r)
 		snprintf(err, sizeof(err), "the deadline cannot be met: %s", why);
 		log_info("master", "order refused from=%s to=%s by=%s: %s", r->from_site,
 			r->to_site, rpc_peer(c->conn)->name, err);
-		reply_error(c, ETIME, err);
+		operator_refuse(c, ETIME, err);
 		return;
 	}
 	keys = take_keys(c, r);
@@ -511,7 +514,7 @@ static void order_submit(struct client *c, const Strait__Request *r)
 	spec.keys = keys;
 	o = orderbook_submit(c->master->book, &spec, clock_unix_ms(), err, sizeof(err));
 	if (o == NULL) {
-		reply_error(c, errno, err);
+		operator_refuse(c, errno, err);
 	} else {
 		log_info("master",
 			"order submitted order=%" PRIu64 " from=%s to=%s objects=%u by=%s", o->id,
@@ -559,7 +562,7 @@ static void order_append(struct client *c, const Strait__Request *r)
 	if (rc == -ENOENT && is_appended(m, r)) {
 		order_reply(c, r->order, false);
 	} else if (rc != 0) {
-		reply_error(c, -rc, err);
+		operator_refuse(c, -rc, err);
 	} else {
 		log_info("master", "order appended order=%" PRIu64 " append=%u objects=%zu by=%s",
 			r->order, taken, r->n_objects, rpc_peer(c->conn)->name);
@@ -687,7 +690,7 @@ static void commits(struct client *c, const Strait__Request *r)
 	int rc = commits_start(c, r, why, sizeof(why));
 
 	if (rc != 0 && rc != -ESTALE)
-		reply_error(c, -rc, why);
+		operator_refuse(c, -rc, why);
 }
 
 static void request(struct client *c, const Strait__Request *r)
@@ -752,7 +755,8 @@ static void request(struct client *c, const Strait__Request *r)
 		commits(c, r);
 		break;
 	default:
-		reply_error(c, EOPNOTSUPP, "this master does not know the request: is it older?");
+		operator_refuse(c, EOPNOTSUPP,
+			"this master does not know the request: is it older?");
 		break;
 	}
 }
@@ -770,7 +774,7 @@ int operator_message(struct client *c, uint16_t type, const uint8_t *body, size_
 		return -EBADMSG;
 	if (strcmp(rpc_peer(c->conn)->role, "operator") != 0 &&
 		r->verb != STRAIT__REQUEST__VERB__COMMITS)
-		reply_error(c, EACCES, "a certificate of role tenant may follow commits only");
+		operator_refuse(c, EACCES, "a certificate of role tenant may follow commits only");
 	else if (!operators_refuse_unwritten(c, r))
 		request(c, r);
 	strait__request__free_unpacked(r, NULL);

@@ -12,17 +12,6 @@
  * is written as soon as that works.
  */
 
-static void answer(struct client *c, const char *text)
-{
-	struct view v;
-
-	view_init(&v);
-	view_fail(&v, EIO, "%s", text);
-	if (v.failed || rpc_send(c->conn, STRAIT__MSG_TYPE__MSG_REPLY, &v.reply.base) != 0)
-		rpc_fail(c->conn, ENOMEM, "the master is out of memory");
-	view_fini(&v);
-}
-
 static bool is_new(struct master *m, uint64_t id)
 {
 	const struct order *o = orderbook_find(m->book, id);
@@ -49,7 +38,7 @@ void operators_unwritten(struct master *m)
 				" is changed, but that is not durable yet: the ledger cannot be "
 				"written: %.200s",
 				c->await_order, ledger_error(m->ledger));
-		answer(c, text);
+		operator_refuse(c, EIO, text);
 	}
 	LIST_FOREACH(c, &m->clients, entry) {
 		if (c->await_order != 0 && is_new(m, c->await_order))
@@ -69,6 +58,6 @@ bool operators_refuse_unwritten(struct client *c, const Strait__Request *r)
 			r->verb != STRAIT__REQUEST__VERB__ORDER_CANCEL))
 		return false;
 	snprintf(text, sizeof(text), "nothing was changed: %.400s", c->master->ledger_trouble);
-	answer(c, text);
+	operator_refuse(c, EIO, text);
 	return true;
 }
