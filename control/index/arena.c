@@ -181,22 +181,24 @@ static bool hole_take(struct arena *a, uint64_t bytes, uint64_t *at)
 
 int arena_take(struct arena *a, uint64_t bytes, uint64_t *at)
 {
+	bool again;
 	int ret;
 
 	bytes = arena_round(bytes);
-	if (hole_take(a, bytes, at)) {
-		if (a->fd >= 0)
-			memset(a->base + *at, 0, bytes);
-	} else {
+	again = hole_take(a, bytes, at);
+	if (!again) {
 		*at = a->top;
 		ret = extend(a, *at, bytes);
 		if (ret < 0)
 			return ret;
 		a->top = *at + bytes;
 	}
+	/* Also of what was given back: not all of its pages need have come the time before. */
 	ret = populate(a, *at, bytes);
 	if (ret < 0)
 		arena_give(a, *at, bytes);
+	else if (again && a->fd >= 0)
+		memset(a->base + *at, 0, bytes);
 	return ret;
 }
 
