@@ -81,12 +81,12 @@ static void more_than_the_limit_is_refused_and_nothing_is_lost(void **state)
 	}
 }
 
-static int reopen(int fd, int how)
+static int reopen(int fd)
 {
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return open(path, how | O_CLOEXEC);
+	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
 /* Whoever has a descriptor, and be it root: only who was there before the seals writes. */
@@ -100,12 +100,10 @@ static void memory_that_is_lent_cannot_be_written_or_taken_away(void **state)
 	(void)state;
 	assert_int_equal(arena_init(&a, LIMIT, true), 0);
 	at = take(&a, ARENA_PAGE);
-	fds[0] = reopen(a.fd, O_RDONLY);
-	fds[1] = reopen(a.fd, O_RDWR); /* as root may */
-	assert_true(fds[0] >= 0);
+	fds[0] = reopen(a.fd);
+	fds[1] = fcntl(a.fd, F_DUPFD_CLOEXEC, 0); /* one that may write, as root can open */
+	assert_true(fds[0] >= 0 && fds[1] >= 0);
 	for (int i = 0; i < 2; i++) {
-		if (fds[i] < 0)
-			continue;
 		assert_ptr_equal(mmap(NULL, ARENA_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fds[i],
 					 (off_t)at),
 			MAP_FAILED);
@@ -127,8 +125,7 @@ static void memory_that_is_lent_cannot_be_written_or_taken_away(void **state)
 	assert_null(arena_map(fds[0], 0));
 	assert_null(arena_map(fds[0], a.limit - 1));
 	for (int i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+		close(fds[i]);
 	arena_fini(&a);
 }
 

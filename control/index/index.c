@@ -235,7 +235,7 @@ static int insert(struct index *x, struct shard *s, struct name n, uint64_t valu
 		return -ENOMEM;
 	if ((double)s->keys >= LOAD_MAX * SLOTS * t.buckets) {
 		/* Without memory it goes on as long as there are free slots. */
-		ret = rebuild(x, s, table_buckets_for((uint64_t)s->keys + 1));
+		(void)rebuild(x, s, table_buckets_for((uint64_t)s->keys + 1));
 		t = table_of(x, s);
 	}
 	ret = table_insert(&t, n.tag, word, &s->version, &x->stats.moves);

@@ -40,7 +40,8 @@ enum {
 	INDEX_VALUE_BITS = 48,
 	INDEX_TRIES = 16,
 	INDEX_BATCH = 64, /* lookups in flight at once */
-	INDEX_SHARDS_MAX = 4096,
+	INDEX_SHARD_BITS_MAX = 12,
+	INDEX_SHARDS_MAX = 1 << INDEX_SHARD_BITS_MAX,
 };
 
 #define INDEX_PRESENT(site) (UINT64_C(1) << (site))

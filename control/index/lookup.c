@@ -198,7 +198,7 @@ int index_view_open(int fd, uint64_t limit, struct index_view *v, const void **u
 	if (base == NULL)
 		return -errno;
 	if (h->magic != INDEX_MAGIC || h->layout != INDEX_LAYOUT || h->user_bytes != user_bytes ||
-		h->shard_bits > 12 || h->shards_at % sizeof(struct shard) != 0 ||
+		h->shard_bits > INDEX_SHARD_BITS_MAX || h->shards_at % sizeof(struct shard) != 0 ||
 		h->shards_at > limit - INDEX_SHARDS_MAX * sizeof(struct shard) ||
 		h->user_at % sizeof(struct shard) != 0 || h->user_at > limit - user_bytes) {
 		arena_unmap(base, limit);
