@@ -28,7 +28,6 @@ struct strait_exist {
 	struct timeval timeout;
 	int fd; /* -1: not connected */
 	uint32_t id;
-	bool no_map;                 /* a server of before EXIST_MAP */
 	const _Atomic uint8_t *here; /* 0 in a forked child; NULL: the kernel cannot */
 	pid_t owner;
 	struct digest_key key;
@@ -129,11 +128,11 @@ static int dial(struct strait_exist *x)
 
 	exist_maps_drop(&x->maps);
 	ret = greet(x);
-	if (ret < 0 || x->no_map)
+	if (ret < 0)
 		return ret;
 	ret = map_get(x);
 	if (ret == -ECONNRESET || ret == -EPIPE) {
-		x->no_map = true;
+		/* A server of before EXIST_MAP; or it ended, and the next one is asked anew. */
 		hang_up(x);
 		ret = greet(x);
 	} else if (ret < 0) {
