@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Times of negative entries: 67 ms each, 24 bits, which come round in 13 days. */
-enum { TICK_SHIFT = 26, UNTIL_BITS = 24, UNTIL_MASK = (1 << UNTIL_BITS) - 1 };
+/* Times of negative entries: 67 ms each. */
+enum { TICK_SHIFT = 26, UNTIL_MASK = (1 << EXIST_UNTIL_BITS) - 1 };
 
 bool exist_view_is_served(const struct exist_view *v, uint64_t now_ns)
 {
@@ -25,7 +25,8 @@ bool exist_view_is_negative(const struct exist_view *v, struct digest128 d, uint
 		memory_order_relaxed);
 	uint64_t left = (entry - (now_ns >> TICK_SHIFT)) & UNTIL_MASK;
 
-	return exist_negative_names(entry, d) && left != 0 && left < UNTIL_MASK / 2;
+	return exist_negative_names(entry, d) && left != 0 &&
+		left <= (EXIST_NEGATIVE_MAX_NS >> TICK_SHIFT) + 1;
 }
 
 /* What is known at all, and since when. Returns the state. */

@@ -23,8 +23,14 @@ enum {
 	EXIST_COMPLETE = 1, /* of the state: nothing is missing, */
 	EXIST_PARTIAL = 2,  /* or not, but what is not there may be there all the same */
 	EXIST_LOSS = 4,     /* one more whenever something was lost */
+	EXIST_UNTIL_BITS = 24,
 };
 #define EXIST_BEAT_NS UINT64_C(1000000000)
+/*
+ * No negative entry is for longer. Times come round in 13 days: only in so long before that is an
+ * entry that was over taken for one that is not.
+ */
+#define EXIST_NEGATIVE_MAX_NS UINT64_C(3600000000000)
 
 /* Beside the index, in memory that clients map; written by one thread of the site master. */
 struct exist_shared {
@@ -67,5 +73,5 @@ static inline size_t exist_negative_place(struct digest128 d)
 }
 static inline bool exist_negative_names(uint64_t entry, struct digest128 d)
 {
-	return entry != 0 && entry >> 24 == d.lo >> 24;
+	return entry != 0 && entry >> EXIST_UNTIL_BITS == d.lo >> EXIST_UNTIL_BITS;
 }

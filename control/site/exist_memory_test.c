@@ -217,6 +217,9 @@ static void what_could_not_be_fetched_is_absent_until_it_comes(void **state)
 	assert_string_equal(say(x, &k, 5), "ynyny");
 	existence_negative(f->e, digest(f, 2), clock_now_ns() - SECOND);
 	assert_string_equal(say(x, &k, 5), "ynyny");
+	for (uint64_t days = 1; days < 13; days++)
+		assert_false(exist_view_is_negative(&f->e->view, digest(f, 2),
+			clock_now_ns() + days * 86400 * SECOND));
 	strait_exist_close(x);
 }
 
@@ -416,7 +419,7 @@ struct old_server {
 	unsigned int closed;
 };
 
-/* Of before there was memory to lend: closes at what it does not know. */
+/* Of before there was memory to lend: closes at what it does not know, and ends after an answer. */
 static void *old_server(void *arg)
 {
 	struct old_server *s = arg;
@@ -428,27 +431,26 @@ static void *old_server(void *arg)
 		int fd = accept(s->listener, NULL, NULL);
 		ssize_t n = send(fd, &hello, sizeof(hello), 0);
 
-		while ((n = recv(fd, in, sizeof(in), 0)) > 0) {
+		if ((n = recv(fd, in, sizeof(in), 0)) > 0) {
 			struct exist_reply r = { .n = 1 };
 			struct exist_request q;
 			uint8_t out[sizeof(r) + 1];
 
 			memcpy(&q, in, sizeof(q));
-			if ((q.flags & ~EXIST_PREFIX) != 0 || q.n == 0) {
-				s->closed++;
-				break;
-			}
 			r.id = q.id;
 			memcpy(out, &r, sizeof(r));
 			out[sizeof(r)] = STRAIT_EXIST_YES;
-			n = send(fd, out, sizeof(out), MSG_NOSIGNAL);
+			if ((q.flags & ~EXIST_PREFIX) != 0 || q.n == 0)
+				s->closed++;
+			else
+				n = send(fd, out, sizeof(out), MSG_NOSIGNAL);
 		}
 		close(fd);
 	}
 	return NULL;
 }
 
-static void server_that_lends_no_memory_is_asked_over_the_socket(void **state)
+static void server_that_lends_no_memory_is_asked_over_the_socket_until_one_that_does(void **state)
 {
 	struct fixture *f = *state;
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -458,7 +460,8 @@ static void server_that_lends_no_memory_is_asked_over_the_socket(void **state)
 	struct keys k;
 
 	keys_make(&k);
-	snprintf(a.sun_path, sizeof(a.sun_path), "%s/old", f->dir);
+	serve_no_more(f);
+	memcpy(a.sun_path, f->path, strlen(f->path));
 	s.listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	assert_int_equal(bind(s.listener, (struct sockaddr *)&a, sizeof(a)), 0);
 	assert_int_equal(listen(s.listener, 8), 0);
@@ -467,11 +470,13 @@ static void server_that_lends_no_memory_is_asked_over_the_socket(void **state)
 	assert_non_null(x);
 	assert_false(strait_exist_is_mapped(x));
 	assert_string_equal(say(x, &k, 1), "y");
-	strait_exist_close(x);
 	pthread_join(t, NULL);
 	assert_int_equal(s.closed, 1);
 	close(s.listener);
-	unlink(a.sun_path);
+	serve(f, 0);
+	assert_string_equal(say(x, &k, 4), "ynyn");
+	assert_true(strait_exist_is_mapped(x));
+	strait_exist_close(x);
 }
 
 static void client_of_before_and_one_that_is_wrong_are_answered_by_the_socket(void **state)
@@ -514,7 +519,7 @@ int main(void)
 		TEST(threads_inside_are_never_left_without_the_memory_they_read),
 		TEST(killed_master_is_believed_for_a_second_and_then_nothing_is_known),
 		TEST(forked_child_is_told_to_open_its_own),
-		TEST(server_that_lends_no_memory_is_asked_over_the_socket),
+		TEST(server_that_lends_no_memory_is_asked_over_the_socket_until_one_that_does),
 		TEST(client_of_before_and_one_that_is_wrong_are_answered_by_the_socket),
 	};
 

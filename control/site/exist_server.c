@@ -271,7 +271,7 @@ static void *serve(void *arg)
 
 	while (run) {
 		struct epoll_event ev[EVENTS];
-		int n = epoll_wait(s->epoll, ev, s->started > 1 ? 1 : EVENTS, -1);
+		int n = epoll_wait(s->epoll, ev, s->cfg.threads > 1 ? 1 : EVENTS, -1);
 
 		for (int i = 0; i < n; i++) {
 			if (ev[i].data.u64 == TAG_STOP)
@@ -339,13 +339,15 @@ struct exist_server *exist_server_start(struct existence *e, const struct exist_
 	char *err, size_t err_len)
 {
 	struct exist_server *s = calloc(1, sizeof(*s));
-	unsigned int threads = cfg->threads < 1 ? 1 : cfg->threads;
 	int ret = -ENOMEM;
 
 	if (s == NULL)
 		goto err;
 	s->e = e;
 	s->cfg = *cfg;
+	s->cfg.threads = cfg->threads < 1    ? 1
+		: cfg->threads > THREADS_MAX ? THREADS_MAX
+					     : cfg->threads;
 	pthread_mutex_init(&s->missed_lock, NULL);
 	s->listener = s->epoll = s->stop = -1;
 	s->fds = malloc((cfg->clients_max + 1) * sizeof(*s->fds));
@@ -362,8 +364,7 @@ struct exist_server *exist_server_start(struct existence *e, const struct exist_
 		ret = watch(s, s->stop, TAG_STOP, EPOLLIN);
 	if (ret < 0)
 		goto err;
-	threads = threads > THREADS_MAX ? THREADS_MAX : threads;
-	while (s->started < threads) {
+	while (s->started < s->cfg.threads) {
 		ret = -pthread_create(&s->threads[s->started], NULL, serve, s);
 		if (ret < 0)
 			goto err;

@@ -38,7 +38,7 @@ void existence_partial(struct existence *e, bool partial);
 /** The writer, several times a second: it lives. 0: it ends. */
 void existence_beat(struct existence *e, uint64_t now_ns);
 
-/** The writer: fetching it failed; NO until then. */
+/** The writer: fetching it failed; NO until then, at most EXIST_NEGATIVE_MAX_NS from now. */
 void existence_negative(struct existence *e, struct digest128 d, uint64_t until_ns);
 /** The writer: it is there since now. */
 void existence_arrived(struct existence *e, struct digest128 d);

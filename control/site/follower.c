@@ -358,7 +358,7 @@ void follower_site_init(struct follower_site *site)
 }
 
 /* Without them ZeroMQ connects to some sources and never says that it cannot to others. */
-static bool files_suffice(const struct site_config *cfg, char *err, size_t err_len)
+bool follower_files_suffice(const struct site_config *cfg, char *err, size_t err_len)
 {
 	rlim_t need = FILES_SPARE;
 	struct rlimit files;
@@ -376,7 +376,6 @@ static bool files_suffice(const struct site_config *cfg, char *err, size_t err_l
 		"%u sources need %llu open files, %llu are allowed: raise the limit "
 		"(ulimit -n, LimitNOFILE= of systemd)",
 		cfg->sources_count, (unsigned long long)need, (unsigned long long)files.rlim_cur);
-	errno = EMFILE;
 	return false;
 }
 
@@ -384,13 +383,10 @@ struct follower *follower_create(struct follower_site *site, unsigned int number
 	size_t err_len)
 {
 	const struct site_source_config *cfg = &site->cfg->sources[number];
-	struct follower *f;
+	struct follower *f = calloc(1, sizeof(*f));
 	bool ok;
 	int rc;
 
-	if (number == 0 && !files_suffice(site->cfg, err, err_len))
-		return NULL;
-	f = calloc(1, sizeof(*f));
 	if (f == NULL)
 		return NULL;
 	*f = (struct follower){ .site = site, .cfg = cfg, .owner = site->owners };

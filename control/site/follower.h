@@ -53,6 +53,8 @@ struct site_source_view {
 
 /** The caller fills in the rest. */
 void follower_site_init(struct follower_site *site);
+/** Whether this process may open as many files as all sources need; false: a sentence in err. */
+bool follower_files_suffice(const struct site_config *cfg, char *err, size_t err_len);
 /** number: in the configuration. NULL + errno, a sentence in err. */
 struct follower *follower_create(struct follower_site *site, unsigned int number, char *err,
 	size_t err_len);

@@ -227,6 +227,8 @@ static int servers_start(struct site_node *n, char *err, size_t err_len)
 
 static int followers_create(struct site_node *n, struct event_base *base, char *err, size_t err_len)
 {
+	if (!follower_files_suffice(n->cfg, err, err_len))
+		return -EMFILE;
 	n->http = http_create(base);
 	n->hub = stream_hub_create(base);
 	n->followers = calloc(n->cfg->sources_count, sizeof(*n->followers));
@@ -368,15 +370,18 @@ struct recall *site_node_recall(struct site_node *n)
 void site_node_failed(struct site_node *n, const void *tenant, size_t tenant_len, const void *key,
 	size_t len)
 {
+	static const char none[] = "default";
+
+	if (tenant_len == 0) {
+		tenant = none;
+		tenant_len = sizeof(none) - 1;
+	}
 	for (unsigned int i = 0; i < n->cfg->tenants_count && n->cfg->negative_ns > 0; i++) {
 		const struct site_tenant_config *t = &n->cfg->tenants[i];
-		const char *name = tenant_len > 0 ? tenant : "default";
 
-		if (strncmp(t->name, name, tenant_len > 0 ? tenant_len : 7) != 0 ||
-			strlen(t->name) != (tenant_len > 0 ? tenant_len : 7))
-			continue;
-		existence_negative(&n->existence[i], digest_of_key(&t->key, key, len),
-			clock_now_ns() + n->cfg->negative_ns);
+		if (strlen(t->name) == tenant_len && memcmp(t->name, tenant, tenant_len) == 0)
+			existence_negative(&n->existence[i], digest_of_key(&t->key, key, len),
+				clock_now_ns() + n->cfg->negative_ns);
 	}
 }
 

@@ -5,8 +5,8 @@
 
 /*
  * strait-master in the site role, put together: adapters follow the sources, the store turns their
- * word into index and log, an existence socket for each tenant answers from the index. The thread
- * of the event base writes; the sockets have threads of their own that only read.
+ * word into log and an index for each tenant, whose existence socket answers from it. The thread of
+ * the event base writes; the sockets have threads of their own that only read.
  *
  * Answers are UNKNOWN until every source has been listed once, and again whenever one is not
  * complete, when the oldest news is older than max_age, or when memory did not suffice for a key

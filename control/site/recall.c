@@ -22,7 +22,8 @@ struct recall {
 	char *path;
 	struct memory *evicted, *brought;
 	bool dirty;
-	char trouble[160], lost[160];
+	char trouble[160];
+	const char *lost; /* at the start; NULL: nothing */
 	uint64_t saved_ns, lost_ns, evicted_ns;
 };
 
@@ -73,9 +74,8 @@ static int put_aside(struct recall *r)
 		return -ENAMETOOLONG;
 	if (rename(r->path, aside) < 0)
 		return -errno;
-	strcpy(r->lost,
-		"what was evicted or brought before is not known: the file was damaged, "
-		"and has .damaged at its end now");
+	r->lost = "what was evicted or brought before is not known: the file was damaged, "
+		  "and has .damaged at its end now";
 	log_error("site", "%s path=%s", r->lost, r->path);
 	r->lost_ns = clock_now_ns();
 	return 0;
@@ -185,8 +185,7 @@ bool recall_was_brought(const struct recall *r, struct digest128 d, uint64_t now
 const char *recall_trouble(const struct recall *r)
 {
 	/* what was evicted before the start would not be remembered for longer than that */
-	if (r->trouble[0] == '\0' && r->lost[0] != '\0' &&
-		clock_now_ns() - r->lost_ns < r->evicted_ns)
+	if (r->trouble[0] == '\0' && r->lost != NULL && clock_now_ns() - r->lost_ns < r->evicted_ns)
 		return r->lost;
 	return r->trouble;
 }

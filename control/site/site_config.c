@@ -6,6 +6,7 @@
 #include "control/base/log.h"
 #include "control/base/name.h"
 #include "control/base/units.h"
+#include "control/client/exist_view.h"
 #include "control/keys/keys.h"
 #include "control/rpc/address.h"
 #include "control/site/tenant.h"
@@ -37,7 +38,6 @@ enum {
 };
 #define KEYS_MAX       UINT64_C(10000000000)
 #define DURATION_MAX   (365 * CONFIG_DAY)
-#define NEGATIVE_MAX   (UINT64_C(3600) * CONFIG_SECOND)
 #define EVICTED_MAX_NS (90 * CONFIG_DAY) /* what 24 bits of the memory can tell */
 
 #define STRING(field, type, flags)                                                                 \
@@ -381,7 +381,7 @@ static int check(struct site_config *cfg, const char *path, char *err, size_t er
 	if (config_duration(path, "max_age", cfg->max_age, CONFIG_SECOND / 10, DURATION_MAX,
 		    &cfg->max_age_ns, err, err_len) != 0)
 		return -EINVAL;
-	if (config_duration(path, "negative_for", cfg->negative_for, 0, NEGATIVE_MAX,
+	if (config_duration(path, "negative_for", cfg->negative_for, 0, EXIST_NEGATIVE_MAX_NS,
 		    &cfg->negative_ns, err, err_len) != 0)
 		return -EINVAL;
 	if (log_level_parse(cfg->log_level, &level) != 0)
