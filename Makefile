@@ -40,7 +40,7 @@ endif
 once = $(eval $1 := $(shell $2))$(if $($1),,$(error no answer from "$2": run `make deps`))$($1)
 
 EXT_PKGS := libisal libssl libcrypto libevent libevent_openssl libevent_pthreads libcyaml yaml-0.1 \
-	    jansson smartcols liburcu libprotobuf-c sqlite3 libseccomp libzmq libcurl
+	    jansson smartcols libprotobuf-c sqlite3 libseccomp libzmq libcurl
 EXT_CFLAGS    = $(call once,EXT_CFLAGS,pkg-config --cflags $(EXT_PKGS))
 # The distribution's libipsec-mb and msgpack have no .pc file of use.
 EXT_LIBS      = $(call once,EXT_LIBS,pkg-config --libs $(EXT_PKGS) && echo -lIPSec_MB -lmsgpackc)
