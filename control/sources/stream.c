@@ -45,6 +45,7 @@ struct intake {
 	int fd;         /* ZeroMQ's own, only to ask the kernel about; -1: not connected */
 	uint64_t taken; /* bytes of messages, with their frames' heads */
 	bool progress;  /* since the last look */
+	bool drained;   /* once since then none was waiting */
 };
 
 struct stream {
@@ -116,8 +117,10 @@ static size_t receive(void *socket, struct intake *in,
 
 	for (int i = 0; i < 3; i++)
 		zmq_msg_init(&frame[i]);
-	if (zmq_msg_recv(&frame[0], socket, ZMQ_DONTWAIT) < 0)
+	if (zmq_msg_recv(&frame[0], socket, ZMQ_DONTWAIT) < 0) {
+		in->drained = true;
 		return 0;
+	}
 	bytes = on_the_line(zmq_msg_size(&frame[0]));
 	/* All parts of a message come at once. */
 	for (m.frames = 1; more(socket); m.frames++) {
@@ -158,9 +161,13 @@ static bool is_flooded(struct intake *in, bool paused)
 {
 	uint64_t all = in->fd >= 0 ? received(in->fd) : 0;
 	uint64_t unread = all > in->taken ? all - in->taken : 0;
-	bool endless = unread > KV_PAYLOAD_MAX + SPARE && !in->progress && !paused;
+	bool much = unread > KV_PAYLOAD_MAX + SPARE;
+	bool endless = much && !in->progress && !paused;
 
-	in->progress = false;
+	/* Nothing whole is left: forget heartbeats, which ZeroMQ keeps and weeks would add up. */
+	if (in->progress && in->drained && !much)
+		in->taken = all;
+	in->progress = in->drained = false;
 	return endless || unread > STREAM_UNREAD_MAX;
 }
 
