@@ -25,8 +25,7 @@ enum {
 	WHY_MAX = 160,
 	HURRY_BYTES = 1 << 20, /* a second */
 };
-#define HURRY_NS       UINT64_C(5000000000)
-#define REJECTED_SHOWN UINT64_C(300000000000)
+#define HURRY_NS UINT64_C(5000000000)
 
 #define STATUS  "/kv_events/status"
 #define LISTING "/get_all_keys"
@@ -44,7 +43,6 @@ struct source_adapter {
 	struct http *http;
 	struct stream *stream;
 	struct event *tick, *again;
-	uint64_t rejected, rejected_ns;
 	bool asking, asking_segments;
 	struct body status, segments;
 	char no_status[WHY_MAX], no_list[WHY_MAX]; /* why the last ones failed, "": they did not */
@@ -70,13 +68,6 @@ static int event_cb(const struct kv_event *e, void *ctx)
 	return 0;
 }
 
-static void rejected(struct source_adapter *a, uint64_t n)
-{
-	a->rejected += n;
-	if (n > 0)
-		a->rejected_ns = clock_now_ns();
-}
-
 static void on_message(const struct stream_message *m, void *ctx)
 {
 	uint64_t seq, now = clock_now_ns();
@@ -85,12 +76,12 @@ static void on_message(const struct stream_message *m, void *ctx)
 	int ret;
 
 	if (m->frames != 3 || kv_seq_decode(m->seq, m->seq_len, &seq) < 0) {
-		rejected(a, 1);
+		stream_reject(a->stream, 1);
 		return;
 	}
 	source_batch(&a->s, seq, now);
 	ret = kv_batch_decode(m->payload, m->payload_len, event_cb, a, &b);
-	rejected(a, ret < 0 ? 1 : b.rejected);
+	stream_reject(a->stream, ret < 0 ? 1 : b.rejected);
 	if (ret < 0) { /* its events are lost */
 		source_overflow(&a->s, now);
 		log_limited(LOG_LEVEL_WARN, "source", 10000, "not a batch source=%s error=%s",
@@ -433,7 +424,7 @@ const struct source *source_adapter_state(const struct source_adapter *a)
 
 uint64_t source_adapter_rejected(const struct source_adapter *a)
 {
-	return a->rejected;
+	return stream_rejected(a->stream);
 }
 
 void source_adapter_trouble(const struct source_adapter *a, char *text, size_t len)
@@ -441,15 +432,16 @@ void source_adapter_trouble(const struct source_adapter *a, char *text, size_t l
 	const char *port = a->no_list[0] != '\0' ? a->no_list : a->no_status;
 
 	text[0] = '\0';
-	if (stream_was_cut(a->stream))
-		snprintf(text, len,
-			"sends more than can be read, or a message without an end: cut off");
-	else if (a->rejected > 0 && clock_now_ns() - a->rejected_ns < REJECTED_SHOWN)
-		snprintf(text, len, "%llu messages or events of it cannot be read%s%s",
-			(unsigned long long)a->rejected, port[0] != '\0' ? "; " : "", port);
-	else if (port[0] != '\0')
+	if (stream_tells_cut(a->stream, text, len))
+		return;
+	if (stream_tells_rejected(a->stream, text, len)) {
+		size_t at = strlen(text);
+
+		if (port[0] != '\0')
+			snprintf(text + at, len - at, "; %s", port);
+	} else if (port[0] != '\0') {
 		snprintf(text, len, "%s", port);
-	else if (a->s.state == SOURCE_DOWN && stream_losses(a->stream) > 0)
-		snprintf(text, len, "its connection was lost, %u times so far",
-			stream_losses(a->stream));
+	} else if (a->s.state == SOURCE_DOWN) {
+		(void)stream_tells_losses(a->stream, text, len);
+	}
 }

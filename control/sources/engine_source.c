@@ -18,8 +18,6 @@ enum {
 	REPLAY_TIMEOUTS = 12, /* a replay takes no longer than so many timeouts */
 };
 
-#define REJECTED_SHOWN UINT64_C(300000000000)
-
 struct engine_source {
 	struct engine m;
 	struct engine_source_config cfg;
@@ -31,7 +29,6 @@ struct engine_source {
 	struct event *tick;
 	bool renew; /* what the dealer still gets is of a replay that was given up */
 	uint64_t heard_ns, replay_ns; /* of the replay going on: last heard of, begun */
-	uint64_t rejected, rejected_ns;
 };
 
 static int event_cb(const struct kv_event *e, void *ctx)
@@ -45,13 +42,6 @@ static int event_cb(const struct kv_event *e, void *ctx)
 	s->handler->on_clear(s->ctx);
 	engine_cleared(&s->m);
 	return 0;
-}
-
-static void rejected(struct engine_source *s, uint64_t n)
-{
-	s->rejected += n;
-	if (n > 0)
-		s->rejected_ns = clock_now_ns();
 }
 
 static uint64_t mark_of(const struct stream_message *m)
@@ -73,7 +63,7 @@ static void act(struct engine_source *s, unsigned int what, const struct stream_
 	if ((what & ENGINE_APPLY) == 0)
 		return;
 	ret = kv_batch_decode(m->payload, m->payload_len, event_cb, s, &b);
-	rejected(s, ret < 0 ? 1 : b.rejected);
+	stream_reject(s->stream, ret < 0 ? 1 : b.rejected);
 	if (ret < 0 && (engine_lost(&s->m) & ENGINE_CLEAR) != 0)
 		s->handler->on_clear(s->ctx);
 	if (ret < 0)
@@ -107,7 +97,7 @@ static void on_message(const struct stream_message *m, void *ctx)
 	uint64_t seq, now = clock_now_ns();
 
 	if (m->frames != 3 || kv_seq_decode(m->seq, m->seq_len, &seq) < 0) {
-		rejected(s, 1);
+		stream_reject(s->stream, 1);
 		return;
 	}
 	act(s, engine_batch(&s->m, seq, mark_of(m), now), m);
@@ -123,7 +113,7 @@ static void on_replayed(const struct stream_message *m, void *ctx)
 		return;
 	s->heard_ns = now;
 	if (m->frames != 3 || kv_seq_decode(m->seq, m->seq_len, &seq) < 0)
-		rejected(s, 1);
+		stream_reject(s->stream, 1);
 	else if (seq != UINT64_MAX)
 		act(s, engine_replay_batch(&s->m, seq, mark_of(m), now), m);
 	else
@@ -245,21 +235,16 @@ const struct engine *engine_source_state(const struct engine_source *s)
 
 uint64_t engine_source_rejected(const struct engine_source *s)
 {
-	return s->rejected;
+	return stream_rejected(s->stream);
 }
 
 void engine_source_trouble(const struct engine_source *s, char *text, size_t len)
 {
 	text[0] = '\0';
-	if (stream_was_cut(s->stream))
-		snprintf(text, len,
-			"sends more than can be read, or a message without an end: cut off");
-	else if (s->m.replaying && clock_now_ns() - s->replay_ns > s->cfg.timeout_ns)
+	if (stream_tells_cut(s->stream, text, len))
+		return;
+	if (s->m.replaying && clock_now_ns() - s->replay_ns > s->cfg.timeout_ns)
 		snprintf(text, len, "its replay does not end");
-	else if (s->rejected > 0 && clock_now_ns() - s->rejected_ns < REJECTED_SHOWN)
-		snprintf(text, len, "%llu messages or events of it cannot be read",
-			(unsigned long long)s->rejected);
-	else if (s->m.state == ENGINE_DOWN && stream_losses(s->stream) > 0)
-		snprintf(text, len, "its connection was lost, %u times so far",
-			stream_losses(s->stream));
+	else if (!stream_tells_rejected(s->stream, text, len) && s->m.state == ENGINE_DOWN)
+		(void)stream_tells_losses(s->stream, text, len);
 }

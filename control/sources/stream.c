@@ -31,8 +31,9 @@ enum {
 	FRAME_LONG = 9,
 	SPARE = 1 << 20, /* what waits beside a message that is the largest possible */
 };
-#define SECOND    UINT64_C(1000000000)
-#define CUT_SHOWN (300 * SECOND)
+#define SECOND UINT64_C(1000000000)
+#define SHOWN  (300 * SECOND) /* what was wrong, for so long */
+#define CUT    "sends more than can be read, or a message without an end: cut off"
 
 struct stream_hub {
 	struct event_base *base;
@@ -59,6 +60,7 @@ struct stream {
 	bool paused, connected;
 	unsigned int cuts, losses;
 	uint64_t cut_ns, again_ns;
+	uint64_t rejected, rejected_ns;
 };
 
 struct stream_dealer {
@@ -370,10 +372,7 @@ static void cut_off(struct stream *s, uint64_t now_ns)
 {
 	unsigned int wait_s = 1u << (s->cuts < CUT_WAITS ? s->cuts : CUT_WAITS);
 
-	log_warn("source",
-		"sends more than can be read, or a message without an end: cut off source=%s "
-		"seconds=%u",
-		s->name, wait_s);
+	log_warn("source", CUT " source=%s seconds=%u", s->name, wait_s);
 	unsubscribe(s);
 	s->cuts++;
 	s->cut_ns = now_ns;
@@ -407,14 +406,41 @@ void stream_poll(struct stream *s)
 	event_active(s->readable, EV_READ, 0);
 }
 
-bool stream_was_cut(const struct stream *s)
+void stream_reject(struct stream *s, uint64_t n)
 {
-	return s->cuts > 0 && (s->sub == NULL || clock_now_ns() - s->cut_ns < CUT_SHOWN);
+	s->rejected += n;
+	if (n > 0)
+		s->rejected_ns = clock_now_ns();
 }
 
-unsigned int stream_losses(const struct stream *s)
+uint64_t stream_rejected(const struct stream *s)
 {
-	return s->losses;
+	return s->rejected;
+}
+
+bool stream_tells_cut(const struct stream *s, char *text, size_t len)
+{
+	if (s->cuts == 0 || (s->sub != NULL && clock_now_ns() - s->cut_ns >= SHOWN))
+		return false;
+	snprintf(text, len, CUT);
+	return true;
+}
+
+bool stream_tells_rejected(const struct stream *s, char *text, size_t len)
+{
+	if (s->rejected == 0 || clock_now_ns() - s->rejected_ns >= SHOWN)
+		return false;
+	snprintf(text, len, "%llu messages or events of it cannot be read",
+		(unsigned long long)s->rejected);
+	return true;
+}
+
+bool stream_tells_losses(const struct stream *s, char *text, size_t len)
+{
+	if (s->losses == 0)
+		return false;
+	snprintf(text, len, "its connection was lost, %u times so far", s->losses);
+	return true;
 }
 
 static void answered_cb(evutil_socket_t fd, short what, void *arg)

@@ -60,10 +60,16 @@ void stream_destroy(struct stream *s);
 void stream_pause(struct stream *s, bool paused);
 /** From a timer of the owner, ten times a second or so: ZeroMQ's descriptors tell edges only. */
 void stream_poll(struct stream *s);
-/** Whether it was cut off within the last minutes for what it sent. */
-bool stream_was_cut(const struct stream *s);
-/** How often its connection was lost. */
-unsigned int stream_losses(const struct stream *s);
+/** So many messages, or events in them, made no sense to who reads it. */
+void stream_reject(struct stream *s, uint64_t n);
+uint64_t stream_rejected(const struct stream *s);
+/**
+ * What is wrong, in words: it was cut off for what it sent within the last minutes; what it sent
+ * then made no sense; its connection was ever lost. false: it is not so, text stays as it is.
+ */
+bool stream_tells_cut(const struct stream *s, char *text, size_t len);
+bool stream_tells_rejected(const struct stream *s, char *text, size_t len);
+bool stream_tells_losses(const struct stream *s, char *text, size_t len);
 
 /** A question and its answers: a DEALER socket. NULL + errno. */
 struct stream_dealer *stream_dealer_create(struct stream_hub *h, const char *endpoint,
