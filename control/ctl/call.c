@@ -222,3 +222,11 @@ int ctl_call(struct ctl *ctl, const Strait__Request *req, ctl_reply_fn on_reply,
 	rc = ctl_call_quiet(ctl, req, on_reply, ctx, timeout_ms, why);
 	return rc == CTL_OK || why[0] == '\0' ? rc : ctl_fail((enum ctl_exit)rc, "%s", why);
 }
+
+int ctl_ask(struct ctl *ctl, const Strait__Request *req, ctl_reply_fn on_reply)
+{
+	struct ctl_sink s = { ctl, CTL_OK };
+	int rc = ctl_call(ctl, req, on_reply, &s);
+
+	return rc != CTL_OK ? rc : s.exit;
+}

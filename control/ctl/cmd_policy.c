@@ -12,11 +12,6 @@
  * older than this program tells less, which is not shown as if it were none.
  */
 
-struct sink {
-	struct ctl *ctl;
-	int exit;
-};
-
 static bool is_told(const Strait__LinkView *l)
 {
 	return l->has_after;
@@ -117,7 +112,7 @@ static bool on_policies(const Strait__Reply *r, void *ctx)
 {
 	static const char *const columns[] = { "FROM", "TO", "POLICY", "ALLOW", "CLASS", "WAY",
 		">CAP", ">AFTER", "SIZES", ">TTL", ">PAUSE BELOW", "TENANTS", "TEXT", NULL };
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 	json_t *list = s->ctl->json ? json_array() : NULL;
 	struct table *t = s->ctl->json ? NULL : table_create(columns);
 	char cap[UNITS_TEXT_MAX];
@@ -151,10 +146,7 @@ static bool on_policies(const Strait__Reply *r, void *ctx)
 int cmd_policy_list(struct ctl *ctl)
 {
 	Strait__Request req = STRAIT__REQUEST__INIT;
-	struct sink s = { ctl, CTL_OK };
-	int rc;
 
 	req.verb = STRAIT__REQUEST__VERB__REPLICATION;
-	rc = ctl_call(ctl, &req, on_policies, &s);
-	return rc != CTL_OK ? rc : s.exit;
+	return ctl_ask(ctl, &req, on_policies);
 }

@@ -14,11 +14,6 @@
  * the word of their site masters, and what it does about it.
  */
 
-struct sink {
-	struct ctl *ctl;
-	int exit;
-};
-
 static const char *duration_text(uint64_t ms, char buf[static UNITS_TEXT_MAX])
 {
 	return ms > 0 ? units_format_duration(ms * 1000000, buf) : "< 1 ms";
@@ -256,7 +251,7 @@ static int status_json(const Strait__Reply *r)
 
 static bool on_status(const Strait__Reply *r, void *ctx)
 {
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 
 	if (s->ctl->json) {
 		s->exit = status_json(r);
@@ -278,7 +273,7 @@ static bool on_sources(const Strait__Reply *r, void *ctx)
 {
 	static const char *const columns[] = { "SITE", "SOURCE", "KIND", "STATE", ">AGE",
 		">OBJECTS", ">EVENTS", ">GAPS", ">LISTINGS", "TEXT", NULL };
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 	json_t *list = s->ctl->json ? json_array() : NULL;
 	struct table *t = s->ctl->json ? NULL : table_create(columns);
 	char age[UNITS_TEXT_MAX];
@@ -316,12 +311,9 @@ static bool on_sources(const Strait__Reply *r, void *ctx)
 static int ask(struct ctl *ctl, ctl_reply_fn fn)
 {
 	Strait__Request req = STRAIT__REQUEST__INIT;
-	struct sink s = { ctl, CTL_OK };
-	int rc;
 
 	req.verb = STRAIT__REQUEST__VERB__REPLICATION;
-	rc = ctl_call(ctl, &req, fn, &s);
-	return rc != CTL_OK ? rc : s.exit;
+	return ctl_ask(ctl, &req, fn);
 }
 
 int cmd_replication_status(struct ctl *ctl)
@@ -354,7 +346,7 @@ static void print_names(char *const *names, size_t n)
 /* Fails unless every key is somewhere, as `exist` does. */
 static bool on_located(const Strait__Reply *r, void *ctx)
 {
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 	json_t *list = s->ctl->json ? json_array() : NULL;
 
 	for (size_t i = 0; i < r->n_located; i++) {
@@ -397,7 +389,7 @@ static bool on_fetch(const Strait__Reply *r, void *ctx)
 		{ "unknown", "not known: a site's view is not complete" },
 		{ "nowhere", "nowhere" },
 	};
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 	json_t *o = s->ctl->json ? json_object() : NULL;
 	const char *comma = "";
 
@@ -427,7 +419,6 @@ static int with_keys(struct ctl *ctl, Strait__Request *req, ctl_reply_fn fn)
 	bool hex = ctl_option(ctl, "hex") != NULL;
 	Strait__OrderObject *objects = calloc((size_t)ctl->argc + 1, sizeof(*objects));
 	Strait__OrderObject **list = calloc((size_t)ctl->argc + 1, sizeof(*list));
-	struct sink s = { ctl, CTL_OK };
 	struct keys keys = { 0 };
 	int rc = objects != NULL && list != NULL ? CTL_OK : ctl_fail(CTL_FAILED, "out of memory");
 
@@ -445,12 +436,12 @@ static int with_keys(struct ctl *ctl, Strait__Request *req, ctl_reply_fn fn)
 	if (rc == CTL_OK) {
 		req->n_objects = keys.count;
 		req->objects = list;
-		rc = ctl_call(ctl, req, fn, &s);
+		rc = ctl_ask(ctl, req, fn);
 	}
 	keys_free(&keys);
 	free(objects);
 	free(list);
-	return rc != CTL_OK ? rc : s.exit;
+	return rc;
 }
 
 int cmd_locate(struct ctl *ctl)
@@ -474,7 +465,7 @@ int cmd_fetch(struct ctl *ctl)
 
 static bool on_backfill(const Strait__Reply *r, void *ctx)
 {
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 
 	(void)r;
 	if (s->ctl->json)
@@ -487,11 +478,8 @@ static bool on_backfill(const Strait__Reply *r, void *ctx)
 int cmd_backfill(struct ctl *ctl)
 {
 	Strait__Request req = STRAIT__REQUEST__INIT;
-	struct sink s = { ctl, CTL_OK };
-	int rc;
 
 	req.verb = STRAIT__REQUEST__VERB__BACKFILL;
 	req.from_site = ctl->argv[0];
-	rc = ctl_call(ctl, &req, on_backfill, &s);
-	return rc != CTL_OK ? rc : s.exit;
+	return ctl_ask(ctl, &req, on_backfill);
 }

@@ -104,14 +104,9 @@ static void print_edges(const Strait__Reply *r)
 	}
 }
 
-struct sink {
-	struct ctl *ctl;
-	int exit;
-};
-
 static bool on_sites(const Strait__Reply *r, void *ctx)
 {
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 
 	if (s->ctl->json)
 		s->exit = print_json(sites_json(r), false);
@@ -122,7 +117,7 @@ static bool on_sites(const Strait__Reply *r, void *ctx)
 
 static bool on_edges(const Strait__Reply *r, void *ctx)
 {
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 
 	if (s->ctl->json)
 		s->exit = print_json(edges_json(r), false);
@@ -135,7 +130,7 @@ static bool on_edges(const Strait__Reply *r, void *ctx)
 
 static bool on_nothing(const Strait__Reply *r, void *ctx)
 {
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 
 	(void)r;
 	if (s->ctl->json)
@@ -143,20 +138,12 @@ static bool on_nothing(const Strait__Reply *r, void *ctx)
 	return false;
 }
 
-static int call(struct ctl *ctl, Strait__Request *req, ctl_reply_fn fn)
-{
-	struct sink s = { ctl, CTL_OK };
-	int rc = ctl_call(ctl, req, fn, &s);
-
-	return rc != CTL_OK ? rc : s.exit;
-}
-
 int cmd_site_list(struct ctl *ctl)
 {
 	Strait__Request req = STRAIT__REQUEST__INIT;
 
 	req.verb = STRAIT__REQUEST__VERB__SITE_LIST;
-	return call(ctl, &req, on_sites);
+	return ctl_ask(ctl, &req, on_sites);
 }
 
 int cmd_site_show(struct ctl *ctl)
@@ -166,12 +153,12 @@ int cmd_site_show(struct ctl *ctl)
 
 	req.verb = STRAIT__REQUEST__VERB__SITE_LIST;
 	req.name = ctl->argv[0];
-	rc = call(ctl, &req, on_sites);
+	rc = ctl_ask(ctl, &req, on_sites);
 	if (rc != CTL_OK || ctl->json)
 		return rc;
 	/* a site nobody has registered for has no edges to list, which is no error */
 	req.verb = STRAIT__REQUEST__VERB__EDGE_LIST;
-	rc = call(ctl, &req, on_edges);
+	rc = ctl_ask(ctl, &req, on_edges);
 	return rc == CTL_REFUSED ? CTL_OK : rc;
 }
 
@@ -189,7 +176,7 @@ int cmd_site_add(struct ctl *ctl)
 	if (cap != NULL && req.cap_bps == 0)
 		return ctl_fail(CTL_USAGE, "--cap: 0 would mean no cap; leave it out");
 	req.has_cap_bps = cap != NULL;
-	return call(ctl, &req, on_sites);
+	return ctl_ask(ctl, &req, on_sites);
 }
 
 int cmd_site_del(struct ctl *ctl)
@@ -198,7 +185,7 @@ int cmd_site_del(struct ctl *ctl)
 
 	req.verb = STRAIT__REQUEST__VERB__SITE_DEL;
 	req.name = ctl->argv[0];
-	return call(ctl, &req, on_nothing);
+	return ctl_ask(ctl, &req, on_nothing);
 }
 
 int cmd_edge_list(struct ctl *ctl)
@@ -206,7 +193,7 @@ int cmd_edge_list(struct ctl *ctl)
 	Strait__Request req = STRAIT__REQUEST__INIT;
 
 	req.verb = STRAIT__REQUEST__VERB__EDGE_LIST;
-	return call(ctl, &req, on_edges);
+	return ctl_ask(ctl, &req, on_edges);
 }
 
 static int drain(struct ctl *ctl, bool on)
@@ -217,7 +204,7 @@ static int drain(struct ctl *ctl, bool on)
 	req.name = ctl->argv[0];
 	req.has_hand_over = on;
 	req.hand_over = on && ctl_option(ctl, "hand-over") != NULL;
-	return call(ctl, &req, on_edges);
+	return ctl_ask(ctl, &req, on_edges);
 }
 
 int cmd_edge_drain(struct ctl *ctl)
@@ -287,7 +274,7 @@ static void print_edge(const Strait__EdgeInfo *e)
 
 static bool on_edge(const Strait__Reply *r, void *ctx)
 {
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 
 	if (s->ctl->json) {
 		s->exit =
@@ -308,7 +295,7 @@ int cmd_edge_show(struct ctl *ctl)
 
 	req.verb = STRAIT__REQUEST__VERB__EDGE_SHOW;
 	req.name = ctl->argv[0];
-	return call(ctl, &req, on_edge);
+	return ctl_ask(ctl, &req, on_edge);
 }
 
 static int status_json(const Strait__Reply *r)
@@ -331,7 +318,7 @@ static int status_json(const Strait__Reply *r)
 
 static bool on_status(const Strait__Reply *r, void *ctx)
 {
-	struct sink *s = ctx;
+	struct ctl_sink *s = ctx;
 	char up[UNITS_TEXT_MAX];
 
 	if (s->ctl->json) {
@@ -362,5 +349,5 @@ int cmd_status(struct ctl *ctl)
 	Strait__Request req = STRAIT__REQUEST__INIT;
 
 	req.verb = STRAIT__REQUEST__VERB__STATUS;
-	return call(ctl, &req, on_status);
+	return ctl_ask(ctl, &req, on_status);
 }

@@ -79,9 +79,18 @@ typedef bool (*ctl_reply_fn)(const Strait__Reply *reply, void *ctx);
  * and any other failure, is printed; the exit code is returned.
  */
 int ctl_call(struct ctl *ctl, const Strait__Request *req, ctl_reply_fn on_reply, void *ctx);
+
+/* What on_reply of ctl_ask() gets as ctx. */
+struct ctl_sink {
+	struct ctl *ctl;
+	int exit; /* enum ctl_exit, where the reply says more than that the request went well */
+};
+/** ctl_call() with a sink. Its exit, unless the call failed. */
+int ctl_ask(struct ctl *ctl, const Strait__Request *req, ctl_reply_fn on_reply);
+
 /**
- * The same, but the text of a failure goes to why (CTL_TEXT_MAX bytes). timeout_ms is for all of
- * it; 0: 10 s for the first reply and none afterwards.
+ * As ctl_call(), but the text of a failure goes to why (CTL_TEXT_MAX bytes). timeout_ms is for all
+ * of it; 0: 10 s for the first reply and none afterwards.
  */
 int ctl_call_quiet(struct ctl *ctl, const Strait__Request *req, ctl_reply_fn on_reply, void *ctx,
 	uint64_t timeout_ms, char *why);
