@@ -149,7 +149,7 @@ static void arrived(void *ctx, uint16_t tenant, struct digest128 d)
 
 /*
  * Each tenant has an index of its own: processes map it, and are not to see how much another has
- * or when it comes and goes.
+ * or what of it comes and goes. The site's last event, as_of, is one for all.
  */
 static int indexes_create(struct site_node *n)
 {

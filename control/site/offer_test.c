@@ -25,7 +25,8 @@ static int setup(void **state)
 	struct store_config store = { .keys = 100, .max_bytes = 1 << 20 };
 
 	store.log = f.log = log_create(&log);
-	store.index = f.index = index_create(0);
+	f.index = index_create(0);
+	store.indexes = &f.index;
 	f.store = store_create(&store);
 	f.recall = recall_create(NULL, HOUR, 7 * 24 * HOUR);
 	*state = &f;

@@ -26,7 +26,7 @@ struct fixture {
 	struct site_config cfg;
 	struct sets *sets;
 	struct log *log;
-	struct index *index;
+	struct index *indexes[2];
 	struct store *store;
 	struct planner *planner;
 	uint64_t taken;
@@ -66,7 +66,9 @@ static int setup(void **state)
 	assert_non_null(f->sets);
 	cfg.ctx = f->sets;
 	cfg.log = f->log = log_create(&log);
-	cfg.index = f->index = index_create(0);
+	f->indexes[0] = index_create(0);
+	f->indexes[1] = index_create(0);
+	cfg.indexes = f->indexes;
 	f->store = store_create(&cfg);
 	f->planner = planner_create(&planner);
 	assert_true(f->store != NULL && f->planner != NULL);
@@ -82,7 +84,8 @@ static int teardown(void **state)
 
 	planner_destroy(f->planner);
 	store_destroy(f->store);
-	index_destroy(f->index);
+	index_destroy(f->indexes[0]);
+	index_destroy(f->indexes[1]);
 	log_destroy(f->log);
 	sets_destroy(f->sets);
 	unlink(f->path);

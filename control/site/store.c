@@ -142,7 +142,7 @@ static struct log_record record_of(const struct store *s, const struct object *x
 static int publish(struct store *s, const struct object *x, uint8_t op, uint8_t flags,
 	uint64_t now_ns)
 {
-	struct index *index = s->cfg.indexes != NULL ? s->cfg.indexes[x->tenant] : s->cfg.index;
+	struct index *index = s->cfg.indexes[x->tenant];
 	struct log_record r = record_of(s, x, op, flags);
 	int ret = index_update(index, x->digest, 0, op == LOG_STORED ? INDEX_PRESENT(0) : 0, NULL,
 		NULL);

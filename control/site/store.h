@@ -32,8 +32,8 @@ struct store_config {
 	uint64_t keys;      /* expected; sizes tables */
 	uint64_t max_bytes; /* of objects and keys; what comes beyond is refused */
 	struct log *log;    /* the caller's */
-	/* The caller's; present = bit 0. One for all tenants, or by number one for each. */
-	struct index *index, *const *indexes;
+	/* The caller's, by number one for each tenant; present = bit 0. */
+	struct index *const *indexes;
 	const bool *fixed; /* by owner: what only these have has LOG_FLAG_FIXED; NULL: none */
 	/* Warm-up keys and such; NULL: none. */
 	bool (*ignore)(void *ctx, const void *key, size_t len);

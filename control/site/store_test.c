@@ -17,7 +17,7 @@ static const struct digest_key secret = { { 9 } };
 
 struct fixture {
 	struct log *log;
-	struct index *index;
+	struct index *indexes[2]; /* of two tenants */
 	struct store *store;
 	char text[KEYS][16];
 	uint64_t seed;
@@ -45,7 +45,9 @@ static int setup(void **state)
 		.ignore = is_warmup };
 
 	cfg.log = f->log = log_create(&log);
-	cfg.index = f->index = index_create(0);
+	f->indexes[0] = index_create(0);
+	f->indexes[1] = index_create(0);
+	cfg.indexes = f->indexes;
 	f->store = store_create(&cfg);
 	assert_non_null(f->store);
 	for (int i = 0; i < KEYS; i++)
@@ -60,7 +62,8 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	store_destroy(f->store);
-	index_destroy(f->index);
+	index_destroy(f->indexes[0]);
+	index_destroy(f->indexes[1]);
 	log_destroy(f->log);
 	free(f);
 	return 0;
@@ -94,7 +97,8 @@ static int listed(struct fixture *f, uint32_t n)
 
 static bool is_there(struct fixture *f, uint32_t n)
 {
-	return index_value(f->index, digest_of_key(&secret, f->text[n], strlen(f->text[n]))) != 0;
+	return index_value(f->indexes[0], digest_of_key(&secret, f->text[n], strlen(f->text[n]))) !=
+		0;
 }
 
 static void object_goes_with_its_last_owner(void **state)
@@ -229,7 +233,8 @@ static void listing_of_one_tenant_leaves_the_others_alone(void **state)
 	assert_int_equal(store_listing_begin(f->store, 0, 0), 0);
 	assert_int_equal(store_listing_end(f->store, true, 1), 1);
 	assert_false(is_there(f, 1));
-	assert_true(index_value(f->index, digest_of_key(&other, "k@1", 3)) != 0);
+	assert_true(index_value(f->indexes[1], digest_of_key(&other, "k@1", 3)) != 0);
+	assert_int_equal(index_value(f->indexes[0], digest_of_key(&other, "k@1", 3)), 0);
 }
 
 static void listing_of_a_source_that_began_anew_tells_no_evictions(void **state)

@@ -230,7 +230,8 @@ static void sitemaster_start(struct world *w, int i)
 	struct site *s = &w->site[i];
 
 	store.log = s->log = log_create(&log);
-	store.index = s->index = index_create(0);
+	s->index = index_create(0);
+	store.indexes = &s->index;
 	assert_non_null(s->log);
 	assert_non_null(s->index);
 	s->store = store_create(&store);
