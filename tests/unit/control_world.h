@@ -9,6 +9,8 @@
 #include "control/orders/orderbook.h"
 #include "control/planner/federation.h"
 #include "control/site/offer.h"
+#include "tests/unit/virtual_time.h"
+#include "tools/link/prng.h"
 
 #include <strait/status.h>
 #include <strait/wire.h>
@@ -39,9 +41,7 @@ enum {
 	POISON = 0,        /* at the last site this object never arrives */
 	SILENT_MS = 11000, /* a connection without a word for so long is closed */
 };
-#define MS       UINT64_C(1000000)
-#define BEGIN_NS UINT64_C(1000000000000)
-#define BEGIN_S  UINT64_C(1700000000)
+#define BEGIN_S UINT64_C(1700000000)
 
 static const struct digest_key secret = { { 42 } };
 
@@ -117,11 +117,7 @@ static char keys[OBJECTS][16];
 
 static uint64_t rnd(struct world *w)
 {
-	uint64_t z = (w->random += 0x9e3779b97f4a7c15u);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
+	return prng_splitmix(&w->random);
 }
 
 static bool chance(struct world *w, uint32_t one_in)
@@ -133,17 +129,6 @@ static uint64_t unix_s(const struct world *w)
 {
 	return BEGIN_S + (w->now_ns - BEGIN_NS) / (1000 * MS) + (uint64_t)w->clock_jump_s;
 }
-
-#define CHECK(w, cond, ...)                                                                        \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			print_error("seed %llu at %llu ms: ", (unsigned long long)(w)->seed,       \
-				(unsigned long long)(((w)->now_ns - BEGIN_NS) / MS));              \
-			print_error(__VA_ARGS__);                                                  \
-			print_error("\n");                                                         \
-			fail();                                                                    \
-		}                                                                                  \
-	} while (0)
 
 static int object_of(struct digest128 d)
 {

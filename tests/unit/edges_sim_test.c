@@ -436,7 +436,7 @@ static void run_seed(uint64_t seed, uint64_t totals[9])
 	assert_non_null(w);
 	w->seed = seed;
 	w->random = seed * 0x2545f4914f6cdd1du;
-	w->now_ns = BEGIN;
+	w->now_ns = BEGIN_NS;
 	w->busy = true;
 	w->book = orderbook_create(1, seed);
 	assert_non_null(w->book);

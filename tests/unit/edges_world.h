@@ -9,6 +9,8 @@
 
 #include "control/orders/orderbook.h"
 #include "control/orders/shares.h"
+#include "tests/unit/virtual_time.h"
+#include "tools/link/prng.h"
 
 #include <strait/status.h>
 
@@ -38,9 +40,7 @@ enum {
 	WORK = 256,
 	SLACK = ALL, /* bit/s: of one that was lost and is back each link has 1 until it is heard */
 };
-#define MS    UINT64_C(1000000)
-#define M     UINT64_C(1000000)
-#define BEGIN (UINT64_C(1000000000000))
+#define M UINT64_C(1000000)
 
 enum kind { REGISTER, START, CANCEL, LINKS, ACK, RESULT, REPORT };
 
@@ -105,28 +105,13 @@ struct world {
 
 static uint64_t rnd(struct world *w)
 {
-	uint64_t z = (w->random += 0x9e3779b97f4a7c15u);
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
+	return prng_splitmix(&w->random);
 }
 
 static bool chance(struct world *w, uint32_t one_in)
 {
 	return rnd(w) % one_in == 0;
 }
-
-#define CHECK(w, cond, ...)                                                                        \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			print_error("seed %llu at %llu ms: ", (unsigned long long)(w)->seed,       \
-				(unsigned long long)(((w)->now_ns - BEGIN) / MS));                 \
-			print_error(__VA_ARGS__);                                                  \
-			print_error("\n");                                                         \
-			fail();                                                                    \
-		}                                                                                  \
-	} while (0)
 
 static int site_of(int node)
 {
