@@ -72,7 +72,7 @@ mkdir "$DISK/state"
 site_start() { spawn site-a "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-a.yaml"; }
 evict() {
 	echo "$1" | "$LAB_BIN/straitctl" put --pool "$LAB_A" "$1" -
-	until_true 5 eval "[[ \$('$LAB_BIN/straitctl' exist --socket '$LAB_DIR/run/exist-a.sock' $1) == yes* ]]"
+	until_true 5 site_says a yes "$1"
 	"$LAB_BIN/straitctl" remove --pool "$LAB_A" "$1"
 }
 site_start

@@ -20,7 +20,6 @@ YAML
 site_start() {
 	spawn "site-$1" "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-$1.yaml"
 }
-repl() { ctl replication status -o json; }
 views_live() {
 	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
 		r="$(repl)")" = True ]

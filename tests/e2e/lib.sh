@@ -380,6 +380,11 @@ ctl() {
 		--tls-name "${LAB_OPERATOR:-operator}" "$@"
 }
 
+repl() { ctl replication status -o json; }
+# has POOL KEY
+has() { "$LAB_BIN/straitctl" exist --pool "$1" "$2" >/dev/null 2>&1; }
+# site_says SITE yes|no|unknown KEY: by the socket of its site master
+site_says() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-$1.sock" "$3") == "$2"* ]]; }
 replay() { "$LAB_BIN/strait-replay" "$@"; }
 pool_tool() { "$LAB_TEST/e2e/pool_tool" "$@"; }
 

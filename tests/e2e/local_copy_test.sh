@@ -47,7 +47,6 @@ master_config() {
 }
 master_config a/a1
 
-repl() { ctl replication status -o json; }
 views_live() {
 	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
 		r="$(repl)")" = True ]
@@ -57,7 +56,6 @@ put() {
 	head -c "${3:-300000}" /dev/urandom >"$LAB_DIR/$2"
 	"$LAB_BIN/straitctl" put --pool "$1" "$2" "$LAB_DIR/$2" || die "put $2"
 }
-has() { "$LAB_BIN/straitctl" exist --pool "$1" "$2" >/dev/null 2>&1; }
 same() { cmp <("$LAB_BIN/straitctl" get --pool "$1" "$2") "$LAB_DIR/$2"; }
 counter_of_a() { py "r['$1']" r="$(edge_counters a)"; }
 link() { py "[l for l in r['links'] if (l['from'], l['to']) == ('$1', '$2')][0]['$3']" r="$(repl)"; }

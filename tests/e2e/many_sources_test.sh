@@ -39,7 +39,6 @@ check "too few files: it does not start, and says how many it needs" \
 # do_at N COMMAND KEY: at a stand-in
 do_at() { lab_tell "${PORTS[$1]#* }" "$2" "k=$3"; }
 all_live() { ctl replication status | grep -q " $N of $N live"; }
-says() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-a.sock" "$1") == "$2"* ]]; }
 cpu_ticks() { awk '{ print $14 + $15 }' "/proc/${LAB_PID[site-a]}/stat"; }
 
 master_start
@@ -51,12 +50,12 @@ took=$(py "round($(date +%s.%N) - $began, 1)")
 do_at 0 put one
 do_at $((N - 1)) put one
 do_at $((N / 2)) put other
-check "what the first and the last have is known" until_true 20 says one yes
-check "and one in the middle" until_true 20 says other yes
+check "what the first and the last have is known" until_true 20 site_says a yes one
+check "and one in the middle" until_true 20 site_says a yes other
 do_at 0 remove one
 do_at $((N / 2)) remove other
-check "gone where it was alone" until_true 20 says other no
-check "there where another has it" says one yes
+check "gone where it was alone" until_true 20 site_says a no other
+check "there where another has it" site_says a yes one
 ticks=$(cpu_ticks)
 sleep 2
 check_py "followed in $took s; idle it takes $((($(cpu_ticks) - ticks) / 2)) % of a core, $(ls "/proc/${LAB_PID[site-a]}/fd" | wc -l) files, $(sed -n 's/^VmRSS:[[:space:]]*//p' "/proc/${LAB_PID[site-a]}/status")" \

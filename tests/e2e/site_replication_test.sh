@@ -26,8 +26,6 @@ YAML
 site_start() {
 	spawn "site-$1" "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-$1.yaml"
 }
-says_no() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-$1.sock" "$2") == no* ]]; }
-repl() { ctl replication status -o json; }
 # view SITE: what the inter-dc master says of it.
 view() { py '__import__("json").dumps([s for s in r["sites"] if s["site"] == "'"$1"'"][0])' r="$(repl)"; }
 views_live() {
@@ -40,7 +38,6 @@ put() {
 	head -c "${3:-300000}" /dev/urandom >"$LAB_DIR/$2"
 	"$LAB_BIN/straitctl" put --pool "$1" "$2" "$LAB_DIR/$2" || die "put $2"
 }
-has() { "$LAB_BIN/straitctl" exist --pool "$1" "$2" >/dev/null 2>&1; }
 is_gone() { ! has "$1" "$2"; }
 arrives() { until_true "${2:-15}" has "$LAB_B" "$1"; }
 same() { cmp <("$LAB_BIN/straitctl" get --pool "$LAB_B" "$1") "$LAB_DIR/$1"; }
@@ -76,7 +73,7 @@ check "native: is seen at B" until_true 5 exist b native
 replicates second
 check "below the policy's size: stays" is_gone "$LAB_B" tiny
 check "the other way only when asked for: not yet" is_gone "$LAB_A" native
-for _ in 1 2; do says_no a native || not_ok "A knows native"; done
+for _ in 1 2; do site_says a no native || not_ok "A knows native"; done
 replicates third
 
 # ---- what waits says why
@@ -97,13 +94,13 @@ ctl edge undrain b/b1 >/dev/null
 check "undrained: it comes" arrives held
 check "a site is no edge, which is told" grep -q 'say SITE/EDGE' <(ctl edge drain a 2>&1)
 check "asked for twice: not yet" is_gone "$LAB_A" native
-says_no a native || not_ok "A knows native"
+site_says a no native || not_ok "A knows native"
 check "asked for three times: comes" until_true 15 has "$LAB_A" native
 check_py "filtered is counted" "$(counter filtered) >= 1"
 
 # ---- what goes stays away
 "$LAB_BIN/straitctl" remove --pool "$LAB_B" first || die "remove"
-check "B's view follows a removal" until_true 5 says_no b first
+check "B's view follows a removal" until_true 5 site_says b no first
 replicates third2
 check "what B removed is not brought again" is_gone "$LAB_B" first
 "$LAB_BIN/straitctl" remove --pool "$LAB_A" first
@@ -116,7 +113,7 @@ check "but when somebody asks for it" arrives first
 # ---- evicted, and over a restart of the site master that has to remember
 for i in $(seq 1 18); do put "$LAB_B" "fill$i" 8000000; done
 check "second: evicted at B" until_true 5 is_gone "$LAB_B" second
-check "and B says so" until_true 5 says_no b second
+check "and B says so" until_true 5 site_says b no second
 sleep 4 # the memory is saved every 3 s
 murder site-b
 site_start b
@@ -155,13 +152,12 @@ replicates eighth 40
 put "$LAB_SHM/spare-a.pool" spare 5000
 state_of_spare() { py '[s["state"] for s in v if s["name"] == "spare-a"][0]' v="$(ctl source list -o json)"; }
 is_down_at_a() { [ "$(state_of_spare)" = down ]; }
-says_unknown() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-a.sock" "$1") == unknown* ]]; }
 mv "$LAB_SHM/spare-a.pool" "$LAB_SHM/away"
 check "source gone: said so" until_true 10 is_down_at_a
 check_py "source gone: the site is not ready" 'not v["ready"]' v="$(view a)"
 check_py "source gone: locate does not know A" '"a" in r[0]["unknown"]' \
 	r="$(ctl locate eighth -o json)"
-check "source gone: A's site master says unknown" says_unknown eighth
+check "source gone: A's site master says unknown" site_says a unknown eighth
 put "$LAB_SHM/away" spare2 5000
 mv "$LAB_SHM/away" "$LAB_SHM/spare-a.pool"
 check "source back: live again" until_true 10 views_live
@@ -183,7 +179,7 @@ wait_views
 "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-b.yaml" >"$LAB_DIR/log/twice.err" 2>&1
 check_py "a second process does not take the state directory" 'rc == 1' rc=$?
 check "and says why" grep -q 'another strait-master uses it' "$LAB_DIR/log/twice.err"
-check "the first one's existence socket still answers" says_no b nobody-put-it
+check "the first one's existence socket still answers" site_says b no nobody-put-it
 mkdir -p "$LAB_DIR/site-second"
 sed -e "s,state_dir: .*,state_dir: $LAB_DIR/site-second," -e 's,socket: .*/,&second-,' \
 	"$LAB_DIR/site-b.yaml" >"$LAB_DIR/second.yaml"

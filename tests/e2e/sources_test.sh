@@ -61,7 +61,6 @@ cat >>"$LAB_DIR/master.yaml" <<-YAML
 YAML
 
 site_start() { spawn site-a "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-a.yaml"; }
-repl() { ctl replication status -o json; }
 sources() { ctl source list -o json; }
 # holds EXPRESSION: of r (replication status), s (sources by name), a and b (sites).
 holds() {
@@ -74,17 +73,16 @@ M1='next(x for x in l if x["name"] == "m1")'
 becomes() {
 	if until_true "$2" holds "$3"; then ok "$1"; else not_ok "$1" "not so: $3; $(repl) $(sources)"; fi
 }
-says() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-$1.sock" "$3") == "$2"* ]]; }
 # seen NAME SITE KEY, gone NAME SITE KEY: by the site's socket and by the inter-dc master.
 located() {
 	[ "$(py "('$1' in r[0]['sites'], '$1' in r[0]['unknown'])" r="$(ctl locate "$2" -o json)")" = "$3" ]
 }
 seen() {
-	check "$1: the site says yes" until_true 10 says "$2" yes "$3"
+	check "$1: the site says yes" until_true 10 site_says "$2" yes "$3"
 	check "$1: and the inter-dc master" until_true 10 located "$2" "$3" "(True, False)"
 }
 gone() {
-	check "$1: the site says no" until_true "${4:-10}" says "$2" no "$3"
+	check "$1: the site says no" until_true "${4:-10}" site_says "$2" no "$3"
 	check "$1: and the inter-dc master" until_true 10 located "$2" "$3" "(False, False)"
 }
 live="$A['connected'] and $A['state'] == 'live' and $A['ready'] and $M1['state'] == 'live'"
@@ -115,7 +113,7 @@ seen "of two at once" b both
 lab_tell "$first" remove 'k=both'
 lab_tell "$first" put 'k=marker'
 seen "a marker after it" b marker
-check "gone from one of two: still there" says b yes both
+check "gone from one of two: still there" site_says b yes both
 lab_tell "$last" remove 'k=both'
 gone "gone from both" b both
 becomes "each source has its own" 5 \
@@ -149,7 +147,7 @@ gone "its death" a segment-1 20
 m1 off
 becomes "publisher off: polled" 15 "$A['ready'] and $M1['state'] == 'polled'"
 m1 put k=unpublished
-check "publisher off: seen by the next look" until_true 30 says a yes unpublished
+check "publisher off: seen by the next look" until_true 30 site_says a yes unpublished
 m1 on
 becomes "publisher on again: live" 15 "$live"
 m1 put k=published
@@ -160,7 +158,7 @@ m1 fail
 m1 lose k=while-failing
 m1 put k=after3
 becomes "no listing: incomplete, and said so" 10 "not $A['ready'] and $M1['state'] == 'incomplete'"
-check "no listing: the site says unknown" until_true 5 says a unknown after3
+check "no listing: the site says unknown" until_true 5 site_says a unknown after3
 check "no listing: so does the inter-dc master" until_true 5 located a after3 "(False, True)"
 m1 heal
 becomes "listed again: live" 20 "$live"
@@ -172,7 +170,7 @@ murder m1
 becomes "killed: down, the site is not ready, what was known is kept" 20 \
 	"$A['connected'] and $A['state'] == 'live' and not $A['ready'] and
 	$M1['state'] == 'down' and $M1['objects'] == $n"
-check "killed: the site says unknown" says a unknown one
+check "killed: the site says unknown" site_says a unknown one
 check "killed: so does the inter-dc master" until_true 5 located a after "(False, True)"
 age=$(py "$M1['age_ms']" l="$(sources)")
 becomes "killed: its age grows" 10 "$M1['age_ms'] >= $age + 1000"
@@ -191,7 +189,7 @@ seen "back: what is new" a new
 m1 forget k=
 m1 play "k=$VECTORS/mooncake_events.jsonl&from=1&to=7"
 seen "recorded" a k2
-check "recorded: what it removed is gone" until_true 10 says a no 0xdeadbeef
+check "recorded: what it removed is gone" until_true 10 site_says a no 0xdeadbeef
 murder m1
 becomes "recorded: killed" 20 "$M1['state'] == 'down'"
 stand_in m1 "$EVENTS" "$ADMIN"

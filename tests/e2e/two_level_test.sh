@@ -44,7 +44,6 @@ cat >>"$LAB_DIR/master.yaml" <<-YAML
 	  - { from: a, to: b, class: normal, least: 2K }
 YAML
 
-repl() { ctl replication status -o json; }
 counter() { py 'r["counters"]["'"$1"'"]' r="$(repl)"; }
 views_live() {
 	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") and
@@ -55,13 +54,11 @@ put() {
 	head -c "${2:-300000}" /dev/urandom >"$LAB_DIR/$1"
 	"$LAB_BIN/straitctl" put --pool "$LAB_A" "$1" "$LAB_DIR/$1" || die "put $1"
 }
-has() { "$LAB_BIN/straitctl" exist --pool "$LAB_B" "$1" >/dev/null 2>&1; }
-is_gone() { ! has "$1"; }
+is_gone() { ! has "$LAB_B" "$1"; }
 same() { cmp <("$LAB_BIN/straitctl" get --pool "$LAB_B" "$1") "$LAB_DIR/$1"; }
-says() { [[ $("$LAB_BIN/straitctl" exist --socket "$LAB_DIR/run/exist-$1.sock" "$3") == "$2"* ]]; }
 replicates() {
 	put "$1"
-	check "$1: arrives at B by itself" until_true 20 has "$1"
+	check "$1: arrives at B by itself" until_true 20 has "$LAB_B" "$1"
 	check "$1: with the same bytes" same "$1"
 }
 counts() { [ "$(counter "$1")" -ge "$2" ]; }
@@ -69,11 +66,11 @@ counts() { [ "$(counter "$1")" -ge "$2" ]; }
 lab_up
 wait_views
 replicates first
-check "the socket of B answers yes" until_true 5 says b yes first
-check "and no for what is not there" says b no nothing
+check "the socket of B answers yes" until_true 5 site_says b yes first
+check "and no for what is not there" site_says b no nothing
 put tiny 100
 "$LAB_BIN/straitctl" remove --pool "$LAB_B" first || die "remove"
-check "B's view follows a removal" until_true 5 says b no first
+check "B's view follows a removal" until_true 5 site_says b no first
 "$LAB_BIN/straitctl" remove --pool "$LAB_A" first
 sleep 4 # the memory is saved every 3 s
 murder master
@@ -89,7 +86,7 @@ check "below the policy's size: stays" is_gone tiny
 # ---- sizes of a Mooncake master's objects come when they are to be ordered; 1000 bytes are too few
 before=$(counter filtered)
 lab_tell "$ADMIN" put k=small
-check "of a Mooncake master: seen" until_true 10 says a yes small
+check "of a Mooncake master: seen" until_true 10 site_says a yes small
 check "of a Mooncake master: its size does not suit the policy" until_true 10 counts filtered \
 	$((before + 1))
 check_py "of a Mooncake master: nothing is on its way" \
