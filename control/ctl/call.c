@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/base/units.h"
 #include "control/ctl/ctl.h"
+#include "control/ctl/print.h"
 #include "control/rpc/rpc.h"
+
+#include <strait/wire.h>
 
 #include <event2/event.h>
 
@@ -209,6 +212,19 @@ int ctl_timeout_ms(const struct ctl *ctl, uint64_t def, uint64_t *out)
 		return ctl_fail(CTL_USAGE, "--timeout: %s", err);
 	*out = ns / 1000000 > 0 ? ns / 1000000 : 1;
 	return CTL_OK;
+}
+
+int ctl_take_class(const struct ctl *ctl, Strait__Request *req)
+{
+	const char *text = ctl_option(ctl, "class");
+
+	if (text == NULL)
+		return CTL_OK;
+	req->has_class_ = true;
+	for (req->class_ = 0; req->class_ < STRAIT_CLASS_COUNT; req->class_++)
+		if (strcmp(text, print_class(req->class_)) == 0)
+			return CTL_OK;
+	return ctl_fail(CTL_USAGE, "--class must be urgent, normal or bulk, not \"%s\"", text);
 }
 
 int ctl_call(struct ctl *ctl, const Strait__Request *req, ctl_reply_fn on_reply, void *ctx)

@@ -138,19 +138,6 @@ static int take_since(struct follow *f)
 	return CTL_OK;
 }
 
-static int take_class(struct follow *f)
-{
-	const char *text = ctl_option(f->ctl, "class");
-
-	if (text == NULL)
-		return CTL_OK;
-	f->req.has_class_ = true;
-	for (f->req.class_ = 0; f->req.class_ < 3; f->req.class_++)
-		if (strcmp(text, print_class(f->req.class_)) == 0)
-			return CTL_OK;
-	return ctl_fail(CTL_USAGE, "--class must be urgent, normal or bulk");
-}
-
 static int take_only(struct follow *f)
 {
 	const char *text = ctl_option(f->ctl, "only");
@@ -198,7 +185,7 @@ static int take_options(struct follow *f, struct keys *keys)
 	if (rc == CTL_OK)
 		rc = take_since(f);
 	if (rc == CTL_OK)
-		rc = take_class(f);
+		rc = ctl_take_class(ctl, &f->req);
 	if (rc == CTL_OK)
 		rc = take_only(f);
 	if (rc == CTL_OK && prefix != NULL) {

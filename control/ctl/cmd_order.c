@@ -7,6 +7,7 @@
 #include "control/ctl/watch.h"
 
 #include <strait/status.h>
+#include <strait/wire.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,23 +154,6 @@ static int take_keys(struct ctl *ctl, struct keys *keys)
 	return rc;
 }
 
-static int take_class(const struct ctl *ctl, Strait__Request *req)
-{
-	const char *text = ctl_option(ctl, "class");
-
-	req->has_class_ = true;
-	req->class_ = 1;
-	if (text == NULL)
-		return CTL_OK;
-	for (unsigned int c = 0; c < 3; c++) {
-		if (strcmp(text, print_class(c)) == 0) {
-			req->class_ = c;
-			return CTL_OK;
-		}
-	}
-	return ctl_fail(CTL_USAGE, "--class must be urgent, normal or bulk, not \"%s\"", text);
-}
-
 static int take_options(struct ctl *ctl, Strait__Request *req)
 {
 	const char *deadline = ctl_option(ctl, "deadline"), *bytes = ctl_option(ctl, "bytes");
@@ -197,7 +181,9 @@ static int take_options(struct ctl *ctl, Strait__Request *req)
 		req->has_deadline_ms = true;
 		req->deadline_ms = clock_unix_ms() + ns / 1000000;
 	}
-	return take_class(ctl, req);
+	req->has_class_ = true;
+	req->class_ = STRAIT_CLASS_NORMAL;
+	return ctl_take_class(ctl, req);
 }
 
 /* The request with these keys. */

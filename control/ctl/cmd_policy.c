@@ -24,7 +24,7 @@ static json_t *limit_json(uint64_t value)
 
 json_t *json_policy(const Strait__LinkView *l)
 {
-	json_t *o = json_object(), *tenants;
+	json_t *o = json_object();
 
 	json_object_set_new(o, "from", json_string(l->from_site));
 	json_object_set_new(o, "to", json_string(l->to_site));
@@ -44,10 +44,8 @@ json_t *json_policy(const Strait__LinkView *l)
 	json_object_set_new(o, "ttl_ms", limit_json(l->ttl_ms));
 	json_object_set_new(o, "ttl_by_eviction_age", json_boolean(l->ttl_by_age));
 	json_object_set_new(o, "pause_below_ms", limit_json(l->pause_below_ms));
-	tenants = l->n_tenants > 0 ? json_array() : json_null();
-	for (size_t i = 0; i < l->n_tenants; i++)
-		json_array_append_new(tenants, json_string(l->tenants[i]));
-	json_object_set_new(o, "tenants", tenants);
+	json_object_set_new(o, "tenants",
+		l->n_tenants > 0 ? json_names(l->tenants, l->n_tenants) : json_null());
 	json_object_set_new(o, "profile",
 		l->profile != NULL ? json_string(l->profile) : json_null());
 	if (l->text != NULL)

@@ -326,15 +326,6 @@ int cmd_source_list(struct ctl *ctl)
 	return ask(ctl, on_sources);
 }
 
-static json_t *names_json(char *const *names, size_t n)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < n; i++)
-		json_array_append_new(list, json_string(names[i]));
-	return list;
-}
-
 static void print_names(char *const *names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -359,8 +350,8 @@ static bool on_located(const Strait__Reply *r, void *ctx)
 			json_t *o = json_object();
 
 			json_put_bytes(o, "key", l->key.data, l->key.len);
-			json_object_set_new(o, "sites", names_json(l->sites, l->n_sites));
-			json_object_set_new(o, "unknown", names_json(l->unknown, l->n_unknown));
+			json_object_set_new(o, "sites", json_names(l->sites, l->n_sites));
+			json_object_set_new(o, "unknown", json_names(l->unknown, l->n_unknown));
 			json_array_append_new(list, o);
 		} else {
 			printf("%s at ", key != NULL ? key : "?");

@@ -96,6 +96,8 @@ int ctl_call_quiet(struct ctl *ctl, const Strait__Request *req, ctl_reply_fn on_
 	uint64_t timeout_ms, char *why);
 /** --timeout in ms, or def. CTL_OK, or CTL_USAGE after it said what is wrong. */
 int ctl_timeout_ms(const struct ctl *ctl, uint64_t def, uint64_t *out);
+/** --class into the request, if it is given. CTL_OK, or CTL_USAGE after it said what is wrong. */
+int ctl_take_class(const struct ctl *ctl, Strait__Request *req);
 
 /* ---- commands ---- */
 

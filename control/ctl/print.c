@@ -267,7 +267,7 @@ static json_t *json_workers(const Strait__EdgeReport *r)
 	return workers;
 }
 
-static json_t *names(char *const *list, size_t n)
+json_t *json_names(char *const *list, size_t n)
 {
 	json_t *out = json_array();
 
@@ -305,7 +305,7 @@ json_t *json_edge(const Strait__EdgeInfo *e)
 	if (print_trouble(e) != NULL)
 		put_text(o, "trouble", print_trouble(e));
 	if (e->n_pool_sites > 0)
-		json_object_set_new(o, "pool_sites", names(e->pool_sites, e->n_pool_sites));
+		json_object_set_new(o, "pool_sites", json_names(e->pool_sites, e->n_pool_sites));
 	for (size_t i = 0; e->report != NULL && i < e->report->n_links; i++)
 		json_array_append_new(links, json_link(e->report->links[i]));
 	json_object_set_new(o, "links", links);
@@ -345,7 +345,7 @@ json_t *json_order(const Strait__OrderInfo *in)
 	if (in->way != NULL)
 		put_text(o, "way", in->way);
 	if (in->n_edges > 0)
-		json_object_set_new(o, "edges", names(in->edges, in->n_edges));
+		json_object_set_new(o, "edges", json_names(in->edges, in->n_edges));
 	put_number(o, "objects", in->objects);
 	put_number(o, "committed", in->committed);
 	put_number(o, "existed", in->existed);

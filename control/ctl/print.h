@@ -29,6 +29,7 @@ void json_put_bytes(json_t *object, const char *name, const void *data, size_t l
 /** Bytes for a table: as they are if printable, else hexadecimal. malloc'd. */
 char *print_bytes(const void *data, size_t len);
 
+json_t *json_names(char *const *list, size_t n);
 json_t *json_site(const Strait__SiteInfo *s);
 json_t *json_edge(const Strait__EdgeInfo *e);
 /** Why a connected edge refuses orders. NULL: it does not, or does not say. */
