@@ -56,18 +56,6 @@ void view_commits_fini(struct view *v)
 	free(v->reply.commits);
 }
 
-static void copy_bytes(struct view *v, ProtobufCBinaryData *out, const void *data, size_t len)
-{
-	out->data = malloc(len + 1);
-	if (out->data == NULL) {
-		v->failed = true;
-		return;
-	}
-	if (len > 0)
-		memcpy(out->data, data, len);
-	out->len = len;
-}
-
 static void put_commit(struct view *v, const struct ledger_commit *c)
 {
 	Strait__Commit *out = view_append(v, &v->reply.commits, &v->reply.n_commits, sizeof(*out));
@@ -93,10 +81,10 @@ static void put_commit(struct view *v, const struct ledger_commit *c)
 		return;
 	}
 	out->has_key = true;
-	copy_bytes(v, &out->key, c->object.key, c->object.key_len);
+	view_dup_bytes(v, &out->key, c->object.key, c->object.key_len);
 	out->has_tenant = c->object.tenant_len > 0;
 	if (out->has_tenant)
-		copy_bytes(v, &out->tenant, c->object.tenant, c->object.tenant_len);
+		view_dup_bytes(v, &out->tenant, c->object.tenant, c->object.tenant_len);
 	out->has_length = c->object.length > 0;
 	out->length = c->object.length;
 	out->has_existed = true;
@@ -422,7 +410,7 @@ static int prepare(struct subscription *s, struct client *c, const Strait__Reque
 			"not for it",
 			id->name, strcmp(id->site, "-") != 0 ? " at site " : "",
 			strcmp(id->site, "-") != 0 ? id->site : "");
-	else
+	else if (rc != 0)
 		snprintf(why, len, "%s",
 			rc == -ENOMEM ? "the master is out of memory"
 				      : "a name is too long, or a seq has no epoch");
@@ -443,17 +431,14 @@ int commits_start(struct client *c, const Strait__Request *r, char *why, size_t 
 	}
 	s->client = c;
 	rc = prepare(s, c, r, why, len);
-	if (rc != 0 && rc != -ESTALE) {
-		free(s->prefix);
-		free(s);
-		return rc;
-	}
 	view_init(&v);
 	if (rc == -ESTALE) {
-		free(s->prefix);
-		free(s);
 		describe_lost(&v, m);
 		send_off(c, &v);
+	}
+	if (rc != 0) {
+		free(s->prefix);
+		free(s);
 		return rc;
 	}
 	s->told = s->next;

@@ -134,7 +134,7 @@ static struct client *shipper(struct master *m, const struct shipment *s)
 	return e != NULL ? e->client : NULL;
 }
 
-static bool is_shipper(const struct edge *e, const struct shipment *s)
+bool edge_ships(const struct edge *e, const struct shipment *s)
 {
 	if (shipment_is_local(s))
 		return strcmp(s->from_edge, e->full) == 0;
@@ -182,7 +182,7 @@ static void resend_all(struct client *c)
 		struct shipment *s;
 
 		TAILQ_FOREACH(s, &o->shipments, of_order)
-			if (s->open > 0 && !s->is_new && is_shipper(e, s))
+			if (s->open > 0 && !s->is_new && edge_ships(e, s))
 				send_start(m, c, s);
 	}
 }
@@ -368,7 +368,7 @@ static struct shipment *own_shipment(const struct client *c, uint64_t wire)
 {
 	struct shipment *s = orderbook_find_shipment(c->master->book, wire);
 
-	return s != NULL && is_shipper(c->edge, s) ? s : NULL;
+	return s != NULL && edge_ships(c->edge, s) ? s : NULL;
 }
 
 static int on_accept(struct client *c, const Strait__OrderAccept *msg)

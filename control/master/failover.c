@@ -14,10 +14,9 @@
 
 bool edge_has(const struct edge *e, const struct shipment *s)
 {
-	if (shipment_is_local(s))
-		return strcmp(s->from_edge, e->full) == 0;
-	return (strcmp(s->from_edge, e->name) == 0 && strcmp(s->order->from_site, e->site) == 0) ||
-		(strcmp(s->to_edge, e->name) == 0 && strcmp(s->order->to_site, e->site) == 0);
+	return edge_ships(e, s) ||
+		(!shipment_is_local(s) && strcmp(s->to_edge, e->name) == 0 &&
+			strcmp(s->order->to_site, e->site) == 0);
 }
 
 void edge_load(const struct master *m, const struct edge *e, uint64_t *orders, uint64_t *bytes)

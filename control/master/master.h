@@ -198,6 +198,8 @@ void edges_tell(struct master *m, const struct order *o);
 void edges_acknowledge(struct master *m);
 /** Tell the edge of a shipment again, or for the first time. */
 void edges_start(struct master *m, struct shipment *s);
+/** It sends this one, or copies it. */
+bool edge_ships(const struct edge *e, const struct shipment *s);
 /** Have the ledger know what it should of the edge. 0, or -EIO, which was logged. */
 int edge_remember(struct master *m, const struct edge *e);
 
@@ -256,6 +258,7 @@ void view_edge(struct view *v, const struct master *m, const struct edge *e);
 void *view_append(struct view *v, void *array, size_t *n, size_t size);
 /** A copy that is freed with the item that holds it. NULL: v->failed. */
 char *view_dup(struct view *v, const char *text);
+void view_dup_bytes(struct view *v, ProtobufCBinaryData *out, const void *data, size_t len);
 /** One more name of a list of the reply, which its item frees. */
 void view_add_name(struct view *v, char ***list, size_t *n, const char *name);
 void view_counter(struct view *v, const char *name, uint64_t value);

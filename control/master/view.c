@@ -39,15 +39,16 @@ void view_add_name(struct view *v, char ***list, size_t *n, const char *name)
 	*n += bigger[*n] != NULL;
 }
 
-static int dup_bytes(ProtobufCBinaryData *out, const void *data, size_t len)
+void view_dup_bytes(struct view *v, ProtobufCBinaryData *out, const void *data, size_t len)
 {
 	out->data = malloc(len + 1);
-	if (out->data == NULL)
-		return -ENOMEM;
+	if (out->data == NULL) {
+		v->failed = true;
+		return;
+	}
 	if (len > 0)
 		memcpy(out->data, data, len);
 	out->len = len;
-	return 0;
 }
 
 static void free_order(Strait__OrderInfo *o)
@@ -245,9 +246,8 @@ static void on_object(const struct ledger_object *in, void *ctx)
 	if (out == NULL)
 		return;
 	strait__order_object__init(out);
-	if (dup_bytes(&out->key, in->key, in->key_len) != 0 ||
-		dup_bytes(&out->tenant, in->tenant, in->tenant_len) != 0)
-		sink->v->failed = true;
+	view_dup_bytes(sink->v, &out->key, in->key, in->key_len);
+	view_dup_bytes(sink->v, &out->tenant, in->tenant, in->tenant_len);
 	out->has_tenant = in->tenant_len > 0;
 	out->has_status = true;
 	out->status = in->status;
