@@ -30,6 +30,7 @@ enum {
 	/* Of the anti-entropy sums: the digest's top 16 bits name the bucket. */
 	DIGEST_BUCKETS = 65536,
 	DIGEST_BUCKET_SHIFT = 48,
+	DIGEST_SET_WORDS = DIGEST_BUCKETS / 64, /* of a set of buckets, a bit each */
 };
 
 /** Any bytes, also none. About 1 ns a byte for short keys. */
@@ -53,4 +54,14 @@ static inline int digest_equal(struct digest128 a, struct digest128 b)
 static inline uint32_t digest_bucket(struct digest128 d)
 {
 	return (uint32_t)(d.hi >> DIGEST_BUCKET_SHIFT);
+}
+
+static inline bool digest_set_has(const uint64_t *set, uint32_t bucket)
+{
+	return (set[bucket / 64] >> (bucket % 64) & 1) != 0;
+}
+
+static inline void digest_set_add(uint64_t *set, uint32_t bucket)
+{
+	set[bucket / 64] |= UINT64_C(1) << (bucket % 64);
 }

@@ -34,7 +34,7 @@ static uint32_t mark(struct feed *f, uint32_t first, uint32_t last, uint64_t sin
 	for (uint32_t b = first; b < last; b++) {
 		if (log_changed(f->source->log, b) < since)
 			continue;
-		f->changed[b / 64] |= UINT64_C(1) << (b % 64);
+		digest_set_add(f->changed, b);
 		n++;
 	}
 	return n;
@@ -223,7 +223,7 @@ static int pull_again(struct feed *f, const uint8_t **frame, size_t *len)
 		f->len < LOG_FRAME_HEADER_BYTES + (size_t)FEED_RECORDS * LOG_RECORD_BYTES) {
 		uint32_t b = f->again++;
 
-		if ((f->changed[b / 64] >> (b % 64) & 1) != 0)
+		if (digest_set_has(f->changed, b))
 			f->source->list(f->source->ctx, b, add_record, f);
 	}
 	f->repeating = f->again < f->bucket;

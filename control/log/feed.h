@@ -43,7 +43,7 @@ struct feed {
 	/* Of buckets that the reader had: those that changed come again, from again on. */
 	bool changed_due, repeating;
 	uint32_t again;
-	uint64_t changed[LOG_CHANGED_WORDS];
+	uint64_t changed[DIGEST_SET_WORDS];
 	uint64_t progress_ns;
 	uint32_t compare_first, compare_n;
 	uint32_t walk_first, walk_n;

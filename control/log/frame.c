@@ -59,7 +59,7 @@ int log_frame_decode(const uint8_t *buf, size_t len, struct log_frame *out)
 	if ((w.type == LOG_FRAME_SUMS || w.type == LOG_FRAME_COMPARE || w.type == LOG_FRAME_WALK) &&
 		w.n > DIGEST_BUCKETS - w.bucket)
 		return -EPROTO;
-	if (w.type == LOG_FRAME_CHANGED && w.n != LOG_CHANGED_WORDS)
+	if (w.type == LOG_FRAME_CHANGED && w.n != DIGEST_SET_WORDS)
 		return -EPROTO;
 	if (len != log_frame_bytes((enum log_frame_type)w.type, w.n))
 		return -EPROTO;
@@ -77,9 +77,9 @@ int log_frame_records(const struct log_frame *f, struct log_record *out)
 	return ret;
 }
 
-void log_frame_changed(const struct log_frame *f, uint64_t out[static LOG_CHANGED_WORDS])
+void log_frame_changed(const struct log_frame *f, uint64_t out[static DIGEST_SET_WORDS])
 {
-	memcpy(out, f->body, LOG_CHANGED_WORDS * sizeof(*out));
+	memcpy(out, f->body, DIGEST_SET_WORDS * sizeof(*out));
 }
 
 void log_frame_sums(const struct log_frame *f, struct sum *out)

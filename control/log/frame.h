@@ -74,8 +74,7 @@ enum {
 	LOG_FRAME_VERSION = 2, /* of the stream, told when a site registers; 1 had no ASK */
 	LOG_FRAME_HEADER_BYTES = 56,
 	LOG_SUM_BYTES = 24,
-	LOG_RESUME_AGAIN = 1, /* n of a RESUME */
-	LOG_CHANGED_WORDS = DIGEST_BUCKETS / 64,
+	LOG_RESUME_AGAIN = 1,            /* n of a RESUME */
 	LOG_FRAME_RECORDS_MAX = 1 << 18, /* a bucket of one frame; 10 MiB */
 };
 
@@ -98,4 +97,4 @@ int log_frame_decode(const uint8_t *buf, size_t len, struct log_frame *out);
 int log_frame_records(const struct log_frame *f, struct log_record *out);
 void log_frame_sums(const struct log_frame *f, struct sum *out);
 /** Bits of a decoded CHANGED. */
-void log_frame_changed(const struct log_frame *f, uint64_t out[static LOG_CHANGED_WORDS]);
+void log_frame_changed(const struct log_frame *f, uint64_t out[static DIGEST_SET_WORDS]);

@@ -150,7 +150,7 @@ static int repair_input(struct reader *r, const struct log_frame *f)
 
 static int changed_input(struct reader *r, const struct log_frame *f)
 {
-	uint64_t changed[LOG_CHANGED_WORDS];
+	uint64_t changed[DIGEST_SET_WORDS];
 
 	if (f->epoch != r->replica.epoch)
 		return -EPROTO;

@@ -119,12 +119,9 @@ static void forget(void *ctx, const uint64_t *buckets)
 {
 	struct world *w = ctx;
 
-	for (uint32_t i = 0; i < KEYS; i++) {
-		uint32_t b = digest_bucket(key(i));
-
-		if ((buckets[b / 64] >> (b % 64) & 1) != 0)
+	for (uint32_t i = 0; i < KEYS; i++)
+		if (digest_set_has(buckets, digest_bucket(key(i))))
 			w->loading[i] = false;
-	}
 }
 
 static const struct replica_sink sink = { event, load, swap, drop, forget, NULL };

@@ -73,8 +73,7 @@ int replica_resumed(struct replica *r, uint64_t epoch, uint64_t next)
 static bool is_there(const struct replica *r, uint32_t bucket)
 {
 	return bucket < r->bucket &&
-		(r->since == 0 || bucket < r->again ||
-			(r->changed[bucket / 64] >> (bucket % 64) & 1) == 0);
+		(r->since == 0 || bucket < r->again || !digest_set_has(r->changed, bucket));
 }
 
 static int apply(struct replica *r, const struct log_record *rec)
@@ -132,7 +131,7 @@ static void forget(struct replica *r, const uint64_t *buckets)
 
 	r->sink->forget(r->ctx, buckets);
 	for (uint32_t b = 0; b < DIGEST_BUCKETS; b++)
-		if ((buckets[b / 64] >> (b % 64) & 1) != 0)
+		if (digest_set_has(buckets, b))
 			sums_set(r->loading, b, &none);
 }
 
@@ -151,12 +150,12 @@ static int snapshot_goes_on(struct replica *r, uint64_t epoch, uint64_t watermar
 	return 0;
 }
 
-int replica_changed(struct replica *r, const uint64_t changed[static LOG_CHANGED_WORDS])
+int replica_changed(struct replica *r, const uint64_t changed[static DIGEST_SET_WORDS])
 {
 	if (r->state != REPLICA_LOADING || !r->changed_due)
 		return -EPROTO;
 	for (uint32_t b = 0; b < DIGEST_BUCKETS; b++) {
-		if ((changed[b / 64] >> (b % 64) & 1) != 0 && (b < r->again || b >= r->bucket)) {
+		if (digest_set_has(changed, b) && (b < r->again || b >= r->bucket)) {
 			fail(r);
 			return -EPROTO;
 		}
@@ -169,11 +168,11 @@ int replica_changed(struct replica *r, const uint64_t changed[static LOG_CHANGED
 
 void replica_reopen(struct replica *r)
 {
-	uint64_t last[LOG_CHANGED_WORDS] = { [LOG_CHANGED_WORDS - 1] = UINT64_C(1) << 63 };
+	uint64_t last[DIGEST_SET_WORDS] = { 0 };
 
 	if (r->state != REPLICA_LOADING || r->bucket != DIGEST_BUCKETS)
 		return;
-	r->bucket--;
+	digest_set_add(last, --r->bucket);
 	forget(r, last);
 }
 

@@ -39,7 +39,7 @@ struct replica_sink {
 	void (*swap)(void *ctx, uint32_t first, uint32_t last);
 	/** What was loaded is forgotten. */
 	void (*drop)(void *ctx);
-	/** Of these buckets alone: a bit each, LOG_CHANGED_WORDS words. The load goes on. */
+	/** Of these buckets alone: a bit each, DIGEST_SET_WORDS words. The load goes on. */
 	void (*forget)(void *ctx, const uint64_t *buckets);
 	/** An event() or load() of this record follows soon. NULL: nothing to prepare. */
 	void (*prefetch)(void *ctx, const struct log_record *r, bool load);
@@ -59,7 +59,7 @@ struct replica {
 	uint64_t since;
 	uint32_t again;
 	bool changed_due; /* the site is to say which */
-	uint64_t changed[LOG_CHANGED_WORDS];
+	uint64_t changed[DIGEST_SET_WORDS];
 	struct sums *sums, *loading;
 	uint64_t gaps, duplicates, snapshots, failed, drifts, repairs;
 };
@@ -86,7 +86,7 @@ int replica_events(struct replica *r, uint64_t epoch, uint64_t seq, const struct
  */
 int replica_snapshot_begin(struct replica *r, uint64_t epoch, uint64_t watermark, uint32_t kept);
 /** Which of the buckets that are there come again. -EPROTO: one that is not, or not now. */
-int replica_changed(struct replica *r, const uint64_t changed[static LOG_CHANGED_WORDS]);
+int replica_changed(struct replica *r, const uint64_t changed[static DIGEST_SET_WORDS]);
 /** Those of them up to last_bucket. As replica_snapshot_buckets(). */
 int replica_again(struct replica *r, uint64_t as_of, uint32_t last_bucket,
 	const struct log_record *rec, size_t n);

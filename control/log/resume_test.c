@@ -108,7 +108,7 @@ static void on_forget(void *ctx, const uint64_t *buckets)
 {
 	(void)ctx;
 	for (uint32_t i = 0; i < KEYS; i++)
-		if ((buckets[i % DIGEST_BUCKETS / 64] >> (i % 64) & 1) != 0)
+		if (digest_set_has(buckets, digest_bucket(key(i))))
 			w.loading[i] = false;
 }
 
@@ -404,7 +404,7 @@ static void an_older_reader_begins_anew(void **state)
 
 static void what_comes_again_must_be_what_was_said(void **state)
 {
-	uint64_t changed[LOG_CHANGED_WORDS] = { 0x6 };
+	uint64_t changed[DIGEST_SET_WORDS] = { 0x6 };
 	struct log_record r[2] = { { .digest = key(1), .op = LOG_STORED },
 		{ .digest = key(2), .op = LOG_STORED } };
 	struct replica *p = &w.reader.replica;

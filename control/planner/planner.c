@@ -362,14 +362,14 @@ static uint64_t forget_one(const struct index_entry *e, void *ctx)
 {
 	struct forget *f = ctx;
 
-	if ((e->value & f->bit) == 0 || (f->buckets[e->bucket / 64] >> (e->bucket % 64) & 1) == 0)
+	if ((e->value & f->bit) == 0 || !digest_set_has(f->buckets, e->bucket))
 		return e->value;
 	f->n++;
 	return e->value & ~f->bit;
 }
 
 void planner_forget(struct planner *p, uint16_t site,
-	const uint64_t buckets[static DIGEST_BUCKETS / 64])
+	const uint64_t buckets[static DIGEST_SET_WORDS])
 {
 	bool direct = (p->direct >> site & 1) != 0;
 	struct forget f = { buckets, direct ? INDEX_PRESENT(site) : INDEX_LOADING(site), 0 };
@@ -378,7 +378,7 @@ void planner_forget(struct planner *p, uint16_t site,
 	for (uint32_t b = 0; b < DIGEST_BUCKETS; b++) {
 		uint32_t shard = index_shard_of_bucket(p->index, b);
 
-		if (shard < next || (buckets[b / 64] >> (b % 64) & 1) == 0)
+		if (shard < next || !digest_set_has(buckets, b))
 			continue;
 		index_scan(p->index, shard, forget_one, &f);
 		next = shard + 1;

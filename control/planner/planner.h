@@ -84,7 +84,7 @@ void planner_swap(struct planner *p, uint16_t site, uint32_t first, uint32_t las
 void planner_drop(struct planner *p, uint16_t site);
 /** Of these buckets alone, a bit each: they will be loaded again. A walk over their shards. */
 void planner_forget(struct planner *p, uint16_t site,
-	const uint64_t buckets[static DIGEST_BUCKETS / 64]);
+	const uint64_t buckets[static DIGEST_SET_WORDS]);
 
 /**
  * Sources (bits) of which nothing can come to a site now: what is wanted from there is not taken,

@@ -293,20 +293,17 @@ static void buckets_that_come_again_are_forgotten_alone(void **state)
 	(void)state;
 	for (int direct = 0; direct < 2; direct++) {
 		struct planner *p = two_ways();
-		uint64_t buckets[DIGEST_BUCKETS / 64] = { 0 };
+		uint64_t buckets[DIGEST_SET_WORDS] = { 0 };
 		struct log_record r[3];
 		uint64_t bit = direct ? INDEX_PRESENT(0) : INDEX_LOADING(0);
 
 		if (!direct)
 			stored(p, 0, 100);
 		for (uint64_t n = 0; n < 3; n++) {
-			uint32_t b;
-
 			r[n] = record(n, LOG_STORED);
-			b = digest_bucket(r[n].digest);
 			assert_int_equal(planner_load(p, 0, &r[n]), 1);
 			if (n != 1)
-				buckets[b / 64] |= UINT64_C(1) << (b % 64);
+				digest_set_add(buckets, digest_bucket(r[n].digest));
 		}
 		planner_forget(p, 0, buckets);
 		for (uint64_t n = 0; n < 3; n++)
