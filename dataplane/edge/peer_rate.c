@@ -35,17 +35,14 @@ static uint64_t highest(const struct peer *p)
 	return lower_cap(p->most_bps != 0 ? p->most_bps : p->cap_bps, p->own_bps);
 }
 
-/* To what peer_cap() rises when there is something to send. 0: there is no cap. */
-static uint64_t attainable(const struct peer *p)
+/* To what peer_cap() rises when there is something to send. 0: no cap. live: links that have it. */
+static uint64_t attainable(const struct peer *p, uint32_t live)
 {
 	uint64_t total = p->ps->cfg.total_cap_bps;
-	uint32_t active = 1;
-	const struct peer *other;
+	uint32_t active = live + (p->link.live == 0);
 
 	if (total == 0)
 		return highest(p);
-	LIST_FOREACH(other, &p->ps->peers, entry)
-		active += other != p && other->link.live > 0;
 	total = total / active > p->share_bps ? total / active : p->share_bps;
 	return lower_cap(highest(p), total);
 }
@@ -192,12 +189,14 @@ void peers_measure(struct peers *ps, uint64_t now_ns, peers_stats_fn *stats, voi
 {
 	struct session_stats figures;
 	bool again = false;
+	uint32_t live = 0;
 	struct peer *p;
 
 	LIST_FOREACH(p, &ps->peers, entry) {
 		if (p->cur != NULL && peer_session_figures(p->cur, stats, ctx, &figures))
 			again |= link_rate_update(&p->rate, now_ns, &figures);
 		again |= (p->link.live > 0) != p->active;
+		live += p->link.live > 0;
 	}
 	if (again && ps->cfg.total_cap_bps != 0)
 		share(ps);
@@ -207,7 +206,7 @@ void peers_measure(struct peers *ps, uint64_t now_ns, peers_stats_fn *stats, voi
 			ps->cfg.symbol_bytes);
 
 		p->link.goodput_bps =
-			link_rate_goodput(&p->rate, now_ns, peer_cap(p), attainable(p),
+			link_rate_goodput(&p->rate, now_ns, peer_cap(p), attainable(p, live),
 				p->link.queues[0].symbol_bytes != 0 ? p->link.queues[0].symbol_bytes
 								    : ps->cfg.symbol_bytes);
 		p->link.limit_bps = limit != UINT64_MAX ? limit : 0;
