@@ -23,6 +23,12 @@ struct batch {
 	size_t n;
 };
 
+static void batch_init(struct batch *b, struct client *client)
+{
+	b->client = client;
+	b->n = 0;
+}
+
 static void batch_send(struct batch *b)
 {
 	Strait__SiteFailed msg = STRAIT__SITE_FAILED__INIT;
@@ -67,12 +73,13 @@ static bool is_failure(unsigned int status)
 void failed_order(struct master *m, const struct order *o)
 {
 	const struct replication *r = m->replication;
-	struct batch from = { .client = client_of(r, replication_slot(r, o->from_site)) };
-	struct batch to = { .client = client_of(r, replication_slot(r, o->to_site)) };
+	struct batch from, to;
 
 	/* In the background nobody waits, and a site's edge may not read all that it holds. */
 	if (o->class != STRAIT_CLASS_URGENT)
 		return;
+	batch_init(&from, client_of(r, replication_slot(r, o->from_site)));
+	batch_init(&to, client_of(r, replication_slot(r, o->to_site)));
 	for (const struct order_object *x = o->dirty_objects; x != NULL; x = x->next_dirty) {
 		Strait__OrderObject msg = STRAIT__ORDER_OBJECT__INIT;
 
@@ -95,9 +102,10 @@ void failed_order(struct master *m, const struct order *o)
 
 void failed_fetch(struct master *m, int slot, const Strait__OrderObject *o)
 {
-	struct batch to = { .client = client_of(m->replication, slot) };
 	Strait__OrderObject msg = STRAIT__ORDER_OBJECT__INIT;
+	struct batch to;
 
+	batch_init(&to, client_of(m->replication, slot));
 	msg.has_tenant = o->has_tenant;
 	msg.tenant = o->tenant;
 	msg.key = o->key;
