@@ -14,16 +14,15 @@ static bool is_due(uint64_t due_ms, uint64_t now_ms)
 	return due_ms <= now_ms || due_ms > now_ms + RETRY_DELAY_MAX_MS;
 }
 
+static const char waits_for_edge[] = "waits for an edge of site ";
+
 static void wait_for(struct orderbook *b, struct order *o, const char *site)
 {
 	char text[ORDERBOOK_TEXT_MAX];
-	const char *why;
+	const char *why = b->sites.why != NULL ? b->sites.why(b->sites.ctx, site) : NULL;
 
-	why = b->sites.why != NULL ? b->sites.why(b->sites.ctx, site) : NULL;
-	if (why != NULL)
-		snprintf(text, sizeof(text), "waits for an edge of site %s: %s", site, why);
-	else
-		snprintf(text, sizeof(text), "waits for an edge of site %s to connect", site);
+	snprintf(text, sizeof(text), "%s%s%s%s", waits_for_edge, site,
+		why != NULL ? ": " : " to connect", why != NULL ? why : "");
 	if (strcmp(text, o->text) == 0)
 		return;
 	memcpy(o->text, text, sizeof(text));
@@ -171,7 +170,6 @@ static void look_for_edges(struct orderbook *b)
 /* An order that is under way, all of it: whether its edges are there. */
 static void tell_away(struct orderbook *b, struct order *o)
 {
-	static const char waits[] = "waits for an edge of site ";
 	const struct shipment *s;
 
 	TAILQ_FOREACH(s, &o->shipments, of_order)
@@ -179,7 +177,7 @@ static void tell_away(struct orderbook *b, struct order *o)
 			break;
 	if (s != NULL && o->link->away != NULL) {
 		wait_for(b, o, o->link->away);
-	} else if (s != NULL && strncmp(o->text, waits, sizeof(waits) - 1) == 0) {
+	} else if (s != NULL && strncmp(o->text, waits_for_edge, sizeof(waits_for_edge) - 1) == 0) {
 		o->text[0] = '\0';
 		order_mark_dirty(b, o);
 	}
