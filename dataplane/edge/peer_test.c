@@ -631,7 +631,7 @@ static bool no_stats(void *ctx, uint8_t worker, const struct session *s, struct 
 	return false;
 }
 
-/* The master's word of the link to b/e1: its share, and to what that may rise; 0: it says nothing. */
+/* The master's word of the link to b/e1: its share, to what that may rise; 0: it does not say. */
 static bool tell_share(struct side *s, uint64_t bps, uint64_t most_bps)
 {
 	Strait__EdgeLinks m = STRAIT__EDGE_LINKS__INIT;
