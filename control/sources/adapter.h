@@ -51,7 +51,7 @@ void source_adapter_destroy(struct source_adapter *a);
 void source_adapter_poke(struct source_adapter *a);
 /**
  * Another source waits for this one's listing to end, which it does as failed if it has gone on for
- * HURRY_NS at less than HURRY_BYTES a second. From a timer.
+ * 5 s at less than 1 MiB a second. From a timer.
  */
 void source_adapter_hurry(struct source_adapter *a);
 /**
