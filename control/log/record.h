@@ -24,7 +24,7 @@ enum log_op {
 
 enum log_flag {
 	LOG_FLAG_OURS = 1, /* we brought it there: not to be shipped back */
-	/* removed for want of room, as far as known: not by a user, nor with its source's restart */
+	/* removed for want of room, it seems: not by a user, nor as its source began anew */
 	LOG_FLAG_EVICTED = 2,
 	LOG_FLAG_FIXED = 4, /* only engines have it: known to exist, not to be had from there */
 	LOG_FLAGS = 7,

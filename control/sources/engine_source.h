@@ -18,11 +18,11 @@ struct stream_hub;
 struct engine_source;
 
 struct engine_source_config {
-	const char *name;             /* for log lines */
-	const char *events;           /* "tcp://10.0.0.6:5557" */
-	const char *replay;           /* "tcp://10.0.0.6:5558"; NULL: none */
-	const char *topic;            /* what its topics begin with, "": any */
-	uint64_t timeout_ns;          /* a replay without a word so long has failed */
+	const char *name;    /* for log lines */
+	const char *events;  /* "tcp://10.0.0.6:5557" */
+	const char *replay;  /* "tcp://10.0.0.6:5558"; NULL: none */
+	const char *topic;   /* what its topics begin with, "": any */
+	uint64_t timeout_ns; /* a replay without a word so long has failed, or of 12 times that */
 	struct engine_config machine; /* replay is set from above */
 };
 
@@ -38,9 +38,9 @@ struct engine_source *engine_source_create(struct event_base *base, struct strea
 	const struct engine_source_config *cfg, const struct engine_source_handler *handler,
 	void *ctx, char *err, size_t err_len);
 /** NULL is ignored. */
-void engine_source_destroy(struct engine_source *e);
-const struct engine *engine_source_state(const struct engine_source *e);
+void engine_source_destroy(struct engine_source *s);
+const struct engine *engine_source_state(const struct engine_source *s);
 /** Messages and events that made no sense. */
-uint64_t engine_source_rejected(const struct engine_source *e);
+uint64_t engine_source_rejected(const struct engine_source *s);
 /** What is wrong with it now or was within minutes; "": nothing. */
 void engine_source_trouble(const struct engine_source *s, char *text, size_t len);
