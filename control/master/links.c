@@ -106,15 +106,23 @@ void links_fini(struct master *m)
 	shares_fini(&m->shares);
 }
 
+/* By name the first time only: this is asked of every shipment, often. Edges never go. */
+static struct edge *edge_known(struct master *m, struct orderbook_edge *e)
+{
+	if (e->owner == NULL)
+		e->owner = edge_find(m, e->site, e->name);
+	return e->owner;
+}
+
 /* NULL: it is copied, or out of memory. */
 static struct shares_flow *flow_of(struct master *m, const struct shipment *s)
 {
 	struct edge *from, *to;
 
-	if (shipment_is_local(s))
+	if (s->from == NULL || s->to == NULL)
 		return NULL;
-	from = edge_find(m, s->order->from_site, s->from_edge);
-	to = edge_find(m, s->order->to_site, s->to_edge);
+	from = edge_known(m, s->from);
+	to = edge_known(m, s->to);
 	return from != NULL && to != NULL ? shares_get(&m->shares, &from->shares, &to->shares)
 					  : NULL;
 }

@@ -80,6 +80,7 @@ struct orderbook_edge {
 	LIST_ENTRY(orderbook_edge) entry;
 	char site[ORDERBOOK_SITE_MAX], name[ORDERBOOK_SITE_MAX];
 	uint32_t number; /* among those of its site */
+	void *owner;     /* for the owner: what it knows this edge as; NULL at first */
 	/* Of all it sends or gets, counted by each plan. */
 	uint64_t backlog_bytes;
 	uint32_t shipments;
