@@ -29,10 +29,6 @@ faked() {
 		DONT_FAKE_MONOTONIC=1 FAKETIME_DONT_FAKE_MONOTONIC=1 FAKETIME_NO_CACHE=1 "$@"
 }
 master_start() { faked master "$LAB_BIN/strait-master" --config "$LAB_DIR/master.yaml"; }
-views_live() {
-	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
-		r="$(repl)")" = True ]
-}
 put() { head -c 100000 /dev/urandom | "$LAB_BIN/straitctl" put --pool "$LAB_A" "$1" - || die "put $1"; }
 objects=0
 # replicates NAME: a new object of that name
@@ -48,7 +44,7 @@ lab_up
 for s in a b; do
 	faked "site-$s" "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-$s.yaml"
 done
-until_true 20 views_live || die "the views do not become live"
+wait_views
 replicates before
 replicates evicted
 check "evicted at B" "$LAB_BIN/straitctl" remove --pool "$LAB_B" evicted

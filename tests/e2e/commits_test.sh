@@ -25,11 +25,7 @@ lab_up
 for s in a b; do
 	spawn site-$s "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-$s.yaml"
 done
-views_live() {
-	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
-		r="$(ctl replication status -o json)")" = True ]
-}
-until_true 20 views_live || die "the views do not become live"
+wait_views
 
 put() {
 	head -c 300000 /dev/urandom | "$LAB_BIN/straitctl" put --pool "$LAB_A" "$1" || die "put $1"
@@ -79,7 +75,7 @@ murder master
 master_start
 wait_ready master
 wait_edges
-until_true 20 views_live || die "the views do not become live again"
+wait_views
 put after-kill
 for k in before-kill after-kill; do
 	check "$k: told over the kill" until_true 30 told all $k

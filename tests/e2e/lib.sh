@@ -381,6 +381,11 @@ ctl() {
 }
 
 repl() { ctl replication status -o json; }
+views_live() {
+	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
+		r="$(repl)")" = True ]
+}
+wait_views() { until_true 20 views_live || die "the views do not become live"; }
 # has POOL KEY
 has() { "$LAB_BIN/straitctl" exist --pool "$1" "$2" >/dev/null 2>&1; }
 # site_says SITE yes|no|unknown KEY: by the socket of its site master

@@ -47,11 +47,6 @@ master_config() {
 }
 master_config a/a1
 
-views_live() {
-	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
-		r="$(repl)")" = True ]
-}
-wait_views() { until_true 20 views_live || die "the views do not become live"; }
 put() {
 	head -c "${3:-300000}" /dev/urandom >"$LAB_DIR/$2"
 	"$LAB_BIN/straitctl" put --pool "$1" "$2" "$LAB_DIR/$2" || die "put $2"

@@ -29,16 +29,12 @@ YAML
 lab_policies <<-YAML
 	  - { from: eu, to: us, class: normal }
 YAML
-views_live() {
-	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
-		r="$(ctl replication status -o json)")" = True ]
-}
 
 lab_up
 for s in a b; do
 	spawn "site-$s" "$LAB_BIN/strait-master" --role site --config "$LAB_DIR/site-$s.yaml"
 done
-until_true 20 views_live || die "the views do not become live"
+wait_views
 
 # The edges have met when the slice begins.
 head -c 100000 /dev/urandom >"$LAB_DIR/first"

@@ -28,11 +28,6 @@ site_start() {
 }
 # view SITE: what the inter-dc master says of it.
 view() { py '__import__("json").dumps([s for s in r["sites"] if s["site"] == "'"$1"'"][0])' r="$(repl)"; }
-views_live() {
-	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") for s in r["sites"])' \
-		r="$(repl)")" = True ]
-}
-wait_views() { until_true 20 views_live || die "the views do not become live"; }
 counter() { py 'r["counters"]["'"$1"'"]' r="$(repl)"; }
 put() {
 	head -c "${3:-300000}" /dev/urandom >"$LAB_DIR/$2"

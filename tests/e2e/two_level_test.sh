@@ -49,7 +49,6 @@ views_live() {
 	[ "$(py 'all(s["connected"] and s["state"] == "live" and s.get("ready") and
 		s["address"] == "this process" for s in r["sites"])' r="$(repl)")" = True ]
 }
-wait_views() { until_true 20 views_live || die "the views do not become live"; }
 put() {
 	head -c "${2:-300000}" /dev/urandom >"$LAB_DIR/$1"
 	"$LAB_BIN/straitctl" put --pool "$LAB_A" "$1" "$LAB_DIR/$1" || die "put $1"
