@@ -265,33 +265,51 @@ bool replication_policy_tenants(const struct replication *r, const struct master
 	return p->tenants_count == 0 || *mask != 0;
 }
 
-static void policies_configure(struct master *m)
+static struct planner_policy policy_of(struct master *m, const char *from, const char *to,
+	uint64_t *ttl_ns)
+{
+	const struct master_policy_config *c = policy_find(m, site_find(m, from), site_find(m, to));
+	struct planner_policy p = { .allow = false };
+
+	*ttl_ns = 0;
+	if (c == NULL)
+		return p;
+	p.allow = replication_policy_tenants(m->replication, c, &p.tenants) && c->allowed &&
+		sites_may_reach(m, from, to);
+	p.class = c->shipping_class;
+	p.after = (uint8_t)c->after;
+	p.least_bytes = (uint32_t)c->least_bytes;
+	p.most_bytes = (uint32_t)c->most_bytes;
+	p.pause_below_ns = c->pause_below_ns;
+	p.ttl_by_age = c->ttl_by_age;
+	*ttl_ns = c->ttl_ns;
+	return p;
+}
+
+/* Those that are allowed, or those that are not. */
+static void policies_set(struct master *m, bool allowed)
 {
 	struct replication *r = m->replication;
 
 	for (uint16_t i = 0; i < INDEX_SITES; i++) {
 		for (uint16_t k = 0; k < INDEX_SITES; k++) {
-			struct planner_policy p = { .allow = false };
-			const struct master_policy_config *c;
+			struct planner_policy p;
+			uint64_t ttl_ns;
 
 			if (i == k || !r->slot[i].used || !r->slot[k].used)
 				continue;
-			c = policy_find(m, site_find(m, r->slot[i].site),
-				site_find(m, r->slot[k].site));
-			if (c != NULL) {
-				p.allow = replication_policy_tenants(r, c, &p.tenants) &&
-					c->allowed &&
-					sites_may_reach(m, r->slot[i].site, r->slot[k].site);
-				p.class = c->shipping_class;
-				p.after = (uint8_t)c->after;
-				p.least_bytes = (uint32_t)c->least_bytes;
-				p.most_bytes = (uint32_t)c->most_bytes;
-				p.pause_below_ns = c->pause_below_ns;
-				p.ttl_by_age = c->ttl_by_age;
-			}
-			(void)federation_policy_set(r->f, i, k, &p, c != NULL ? c->ttl_ns : 0);
+			p = policy_of(m, r->slot[i].site, r->slot[k].site, &ttl_ns);
+			if (p.allow == allowed)
+				(void)federation_policy_set(r->f, i, k, &p, ttl_ns);
 		}
 	}
+}
+
+/* New ones first: what waits under one that is gone comes by another if it can. */
+static void policies_configure(struct master *m)
+{
+	policies_set(m, true);
+	policies_set(m, false);
 }
 
 /* A misspelled label would otherwise look like nothing to do. */

@@ -63,8 +63,8 @@ struct memory *planner_evicted(struct planner *p, uint16_t site);
 struct memory *planner_brought(struct planner *p, uint16_t site);
 
 /**
- * Sites are 0 .. INDEX_SITES - 1. What waits and is not allowed any more comes from another site,
- * or not. -EINVAL: no such site, or from itself.
+ * Sites are 0 .. INDEX_SITES - 1. What waits and is not allowed any more comes from another site
+ * whose policy allows it by then, or not. -EINVAL: no such site, or from itself.
  */
 int planner_policy_set(struct planner *p, uint16_t from, uint16_t to,
 	const struct planner_policy *policy);
