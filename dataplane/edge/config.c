@@ -24,6 +24,7 @@
 
 enum {
 	UDP_PORT_DEFAULT = 4790,
+	REALTIME_MAX = 99,        /* sched(7) */
 	OBJECTS_DEFAULT = 262144, /* 1G of 4 KiB each */
 	SLOTS_MAX = 65000,        /* 16-bit lists */
 	PACKETS_MAX = 1 << 24,
@@ -431,6 +432,14 @@ static void check_eal(struct check *ck, struct edge_config *cfg, struct raw_conf
 	cfg->burst = r->worker.burst != NULL ? *r->worker.burst : 0;
 	if (r->worker.burst != NULL && (cfg->burst < 2 || cfg->burst > PACER_BURST_MAX))
 		fail(ck, "worker.burst", "worker.burst: 2 to %d packets", PACER_BURST_MAX);
+	cfg->realtime = r->worker.realtime;
+	if (cfg->realtime > REALTIME_MAX)
+		fail(ck, "worker.realtime", "worker.realtime: 1 to %d, a priority of SCHED_RR",
+			REALTIME_MAX);
+	if (cfg->realtime > 0 && cfg->poll_mode)
+		fail(ck, "worker.realtime",
+			"worker.realtime: is for workers that sleep; poll_mode would keep the "
+			"kernel off the CPU");
 }
 
 static void check_cpu(struct check *ck, const char *where, int32_t cpu)

@@ -53,6 +53,7 @@ struct edge_config {
 	bool pin, poll_mode;
 	uint32_t max_sleep_us; /* 0: as suits the port (port_sleep_us()) */
 	uint32_t burst;        /* packets; 0: as suits the port (port_burst()) */
+	uint32_t realtime;     /* SCHED_RR priority of the workers; 0: none */
 
 	const char *listen, *advertise; /* advertise NULL: listen */
 	const char *master;

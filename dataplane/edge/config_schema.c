@@ -67,6 +67,7 @@ static const struct cyaml_schema_field worker_fields[] = {
 	BOOL_OPT(struct raw_worker, poll_mode),
 	COUNT_OPT(struct raw_worker, max_sleep_us),
 	COUNT_OPT(struct raw_worker, burst),
+	UINT_OPT(struct raw_worker, realtime),
 	CYAML_FIELD_END,
 };
 

@@ -32,6 +32,7 @@ struct raw_worker {
 	bool poll_mode;
 	uint32_t *max_sleep_us;
 	uint32_t *burst;
+	uint32_t realtime;
 };
 
 struct raw_control {

@@ -209,7 +209,8 @@ static int create_workers(const struct edge_config *cfg, struct control_parts *p
 	struct worker_config wc = { .port = parts->port,
 		.pin = cfg->pin,
 		.poll_mode = cfg->poll_mode,
-		.max_sleep_us = cfg->max_sleep_us };
+		.max_sleep_us = cfg->max_sleep_us,
+		.realtime = cfg->realtime };
 	struct port_info info;
 	int ret;
 
@@ -245,8 +246,10 @@ static int start_workers(const struct edge_config *cfg, const struct control_par
 	for (unsigned int i = 0; i < cfg->workers && ret == 0; i++) {
 		ret = worker_start(parts->workers[i]);
 		if (ret < 0)
-			log_error("main", "worker %u: cannot start%s: %s", i,
-				cfg->pin ? " on its CPU" : "", strerror(-ret));
+			log_error("main", "worker %u: cannot start%s%s: %s%s", i,
+				cfg->pin ? " on its CPU" : "",
+				cfg->realtime > 0 ? " with worker.realtime" : "", strerror(-ret),
+				ret == -EPERM ? "; CAP_SYS_NICE or RLIMIT_RTPRIO allows it" : "");
 	}
 	return ret;
 }
@@ -354,6 +357,12 @@ int main(int argc, char **argv)
 		goto out;
 	}
 	cfg.poll_mode = cfg.poll_mode || options.poll_mode;
+	if (cfg.poll_mode && cfg.realtime > 0) {
+		log_error("config",
+			"--poll-mode and worker.realtime: one of them, or the kernel "
+			"never gets the CPU");
+		goto out;
+	}
 	tls = rpc_tls_create(&cfg.tls, err, sizeof(err));
 	if (tls == NULL) {
 		log_error("config", "%s:%u: tls: %s", cfg.path, config_line(cfg.path, "tls"), err);

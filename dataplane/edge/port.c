@@ -24,7 +24,7 @@ enum {
 	 */
 	KERNEL_BURST = 64,
 	/* A sleep costs 3 us of CPU: at 1 Gbit/s half of what is sealed and opened meanwhile. */
-	KERNEL_SLEEP_US = 200,
+	KERNEL_SLEEP_US = 400,
 	SLEEP_US = 100,
 	POOL_CACHE = 256,
 	/* Both rings, the cache and the worker's hands full: fewer buffers could stall the port. */

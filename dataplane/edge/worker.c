@@ -111,6 +111,7 @@ struct starting {
 static int enter_thread(const struct worker_config *cfg)
 {
 	cpu_set_t set;
+	const struct sched_param priority = { .sched_priority = (int)cfg->realtime };
 	int rc;
 
 	pthread_setname_np(pthread_self(), "strait-worker");
@@ -121,6 +122,11 @@ static int enter_thread(const struct worker_config *cfg)
 		CPU_ZERO(&set);
 		CPU_SET(cfg->cpu, &set);
 		rc = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+		if (rc != 0)
+			return -rc;
+	}
+	if (cfg->realtime > 0) {
+		rc = pthread_setschedparam(pthread_self(), SCHED_RR, &priority);
 		if (rc != 0)
 			return -rc;
 	}

@@ -100,6 +100,7 @@ struct worker_config {
 	bool pin;
 	bool poll_mode;        /* never sleep */
 	uint32_t max_sleep_us; /* longest idle sleep; 0: port_sleep_us() */
+	uint32_t realtime;     /* SCHED_RR priority, 1 to 99; 0: scheduled as everyone */
 	uint32_t ring_entries; /* commands and events, default 4096 */
 };
 
@@ -110,6 +111,10 @@ struct worker *worker_create(const struct worker_config *cfg);
  * stopped before the first is destroyed. 0, -errno.
  */
 int worker_team(struct worker *const *w, unsigned int n);
+/**
+ * 0, -EALREADY; -EPERM: not allowed that priority (RLIMIT_RTPRIO, CAP_SYS_NICE); -errno: no such
+ * CPU, or no thread.
+ */
 int worker_start(struct worker *w);
 /** Stops and joins the thread. Sessions must be gone. */
 void worker_stop(struct worker *w);

@@ -11,7 +11,9 @@
 #include <rte_ring.h>
 
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -619,6 +621,40 @@ static void every_session_of_several_has_its_turn(void **state)
 		session_destroy(s[i]);
 }
 
+/* A priority is given, or refused: as who may ask for it. Seen by the worker's own thread. */
+static void realtime_is_had_or_the_start_fails(void **state)
+{
+	const struct worker_config cfg = { .port = near_port, .realtime = 7 };
+	const struct rlimit none = { 0 };
+	struct sched_param p;
+	struct rlimit was;
+	int policy, allowed;
+
+	(void)state;
+	worker_destroy(near_worker);
+	near_worker = worker_create(&cfg);
+	assert_non_null(near_worker);
+	assert_int_equal(getrlimit(RLIMIT_RTPRIO, &was), 0);
+	allowed = worker_start(near_worker);
+	if (allowed == 0) {
+		assert_int_equal(pthread_getschedparam(near_worker->thread, &policy, &p), 0);
+		assert_int_equal(policy, SCHED_RR);
+		assert_int_equal(p.sched_priority, 7);
+		worker_stop(near_worker);
+	} else {
+		assert_int_equal(allowed, -EPERM);
+	}
+	if (geteuid() != 0)
+		return;
+	/* Takes CAP_SYS_NICE from every thread. */
+	assert_int_equal(setrlimit(RLIMIT_RTPRIO, &none), 0);
+	assert_int_equal(seteuid(65534), 0);
+	allowed = worker_start(near_worker);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(setrlimit(RLIMIT_RTPRIO, &was), 0);
+	assert_int_equal(allowed, -EPERM);
+}
+
 int main(void)
 {
 #define NEAR(test) cmocka_unit_test_setup_teardown(test, open_near, close_near)
@@ -629,6 +665,7 @@ int main(void)
 		NEAR(ping_of_any_size_is_answered),
 		NEAR(strangers_get_silence_and_a_counter),
 		NEAR(answers_are_limited),
+		NEAR(realtime_is_had_or_the_start_fails),
 		NEAR(lost_peer_is_found_again),
 		NEAR(peers_that_vanish_in_the_handshake_do_no_harm),
 		BOTH(transfer_arrives_through_two_workers),

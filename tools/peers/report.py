@@ -95,6 +95,9 @@ A run in which the emulator fell behind is void and repeated; what did not finis
 full line and 20 round trips counts what it delivered until then, and what had not received half of its bytes in the time of
 a full line and two round trips what it delivered until there.
 
+The emulator runs with real-time priority 2 and the ends of every candidate with 1: in place of three machines there is one, and
+what an end loses while another has its CPU is not the line's doing.
+
 CPU seconds are those of the processes at both ends. The kernel does much of TCP's receiving on behalf of the
 emulator that delivers the frame, so TCP's figures leave that out; Strait's worker does it itself, and its figure holds AES-256-GCM
 of every packet and a CRC-64 of every object, which no other candidate has.
