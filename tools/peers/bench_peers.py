@@ -70,6 +70,7 @@ def measure(lab, kind, profile, gbps, seconds):
     limit = 1.75 * seconds + 20 * profile.rtt_ms / 1e3
     for attempt in range(ATTEMPTS):
         c = kind(lab, profile, mib, gbps)
+        lab.steer(kind.steered)
         lab.wan_up(profile)
         try:
             c.prepare()

@@ -18,14 +18,14 @@ PORT = "5201"
 class Candidate:
     name = tuning = ""
     integrity = "none"
-    priority = labs.END_PRIORITY
+    steered = False
 
     def __init__(self, lab, profile, mib, gbps):
         self.lab, self.profile, self.mib, self.gbps = lab, profile, mib, gbps
         self.ends = []
 
     def end(self, name, site, argv, ready=None, env=None, where="out"):
-        p = self.lab.start(name, site, [*labs.realtime(self.priority), *argv], env)
+        p = self.lab.start(name, site, argv, env)
         self.ends.append(p)
         if ready and not p.wait_text(ready, 20, where):
             raise labs.LabError(f"{self.name}: {name} does not start: {p.errors()[-400:]}")
@@ -47,6 +47,7 @@ class Tcp(Candidate):
     """iperf3 counts at the receiver, so its own figure is the goodput."""
 
     streams, algorithm = 1, "cubic"
+    steered = True
     integrity = "TCP checksum"
 
     def prepare(self):
@@ -118,6 +119,7 @@ class Rsync(File):
     name = "rsync"
     tuning = "rsync daemon, --whole-file --inplace, TCP CUBIC, socket buffers up to 256 MiB"
     integrity = "TCP checksum, file checksum"
+    steered = True
 
     def prepare(self):
         super().prepare()
@@ -233,7 +235,6 @@ class Strait(Candidate):
     name = "Strait"
     tuning = "defaults; cap = line; `worker.realtime: 1`"
     integrity = "AES-256-GCM, CRC-64 of every object"
-    priority = 0  # its workers ask for theirs
     port = "net_af_packet0,iface=wan,qdisc_bypass=1,blocksz=65536,framesz=2048,framecnt=4096"
 
     def _yaml(self, site):
@@ -250,7 +251,7 @@ port:
   device: {self.port}
   address: 10.77.0.{11 if site == 'a' else 12}/24
 worker:
-  realtime: {labs.END_PRIORITY}
+  realtime: 1
 eal:
   memory: 192M
 control:

@@ -18,18 +18,11 @@ import time
 ADDRESS = {"a": "10.77.0.1", "b": "10.77.0.2"}
 LINE_OVERHEAD = 24  # preamble, gap, FCS: what a frame takes on the line beyond its bytes
 SOCKET_BUFFER = 256 << 20  # most that a socket may ask for
-# Three machines share the CPUs of one. What is due does not wait for another's turn: the wire before
-# the ends, and these before the rest.
-WAN_PRIORITY, END_PRIORITY = 2, 1
+WIRE_CPU = 0
 
 
 class LabError(Exception):
     """The laboratory itself failed; says what to do."""
-
-
-def realtime(priority):
-    """What a command begins with to be scheduled so; 0: as everyone."""
-    return ["chrt", "--rr", str(priority)] if priority else []
 
 
 def run(*argv):
@@ -196,13 +189,25 @@ class Lab:
         self.processes = [q for q in self.processes if q.alive()] + [p]
         return p
 
+    def steer(self, away):
+        """
+        Away: what an end's kernel does with a frame, all of TCP, is done by other CPUs than that of
+        the emulator, who delivers it.
+        """
+        cpus = (1 << os.cpu_count()) - 1 & ~(1 << WIRE_CPU) if away else 0
+        for site in "ab":
+            self._in(self.ns[site], "sh", "-c",
+                     f"echo {cpus:x} > /sys/class/net/wan/queues/rx-0/rps_cpus")
+
     def wan_up(self, profile):
         argv = [f"{self.bin}/strait-wan", "--json", "--stats-ms", "0", "--late-us", "20000",
                 *profile.link.split()]
         for i, side in enumerate("ab"):
             argv += [f"--port-{side}", f"net_af_packet{i},iface=wan-{side},qdisc_bypass=1,"
                      "blocksz=65536,framesz=2048,framecnt=4096"]
-        self.wan = self.start("wan", "w", [*realtime(WAN_PRIORITY), *argv])
+        # Before everything else on its CPU, or what is late there would look like the line's doing.
+        self.wan = self.start("wan", "w", ["chrt", "--rr", "2", "taskset", "--cpu-list",
+                                           str(WIRE_CPU), *argv])
         if not self.wan.wait_text("^ready", 20):
             raise LabError(f"strait-wan does not start: {self.wan.errors()[-500:]}")
 

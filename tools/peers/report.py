@@ -95,12 +95,14 @@ A run in which the emulator fell behind is void and repeated; what did not finis
 full line and 20 round trips counts what it delivered until then, and what had not received half of its bytes in the time of
 a full line and two round trips what it delivered until there.
 
-The emulator runs with real-time priority 2 and the ends of every candidate with 1: in place of three machines there is one, and
-what an end loses while another has its CPU is not the line's doing.
+One machine stands for three. The emulator has CPU 0 before everyone else. Frames for TCP are dealt with by the other CPUs (receive packet
+steering), as on a machine of their own: where the emulator did TCP's receiving besides, it fell up to 180 ms behind. The workers of
+Strait's edges ask for a real-time priority. The other candidates do not have one: NORM, UFTP and SRT do worse with it here, as they
+wait by spinning.
 
-CPU seconds are those of the processes at both ends. The kernel does much of TCP's receiving on behalf of the
-emulator that delivers the frame, so TCP's figures leave that out; Strait's worker does it itself, and its figure holds AES-256-GCM
-of every packet and a CRC-64 of every object, which no other candidate has.
+CPU seconds are those of the processes at both ends. What the kernel does for frames that arrive, all of TCP's receiving, is not
+among them; Strait's worker does it itself, and its figure holds AES-256-GCM of every packet and a CRC-64 of every object, which no other
+candidate has.
 
 | profile | {' | '.join(names)} |
 |---|{'---|' * len(names)}
