@@ -35,6 +35,7 @@ struct store {
 	uint8_t round;
 	struct store_stats stats;
 	uint64_t held[STORE_OWNERS];
+	uint32_t held_of[STORE_OWNERS][STORE_TENANTS];
 };
 
 struct store *store_create(const struct store_config *cfg)
@@ -171,6 +172,12 @@ static void republish(struct store *s, const struct object *x, uint64_t now_ns)
 	(void)log_append(s->cfg.log, &r, now_ns);
 }
 
+static void held_add(struct store *s, uint32_t source, uint16_t tenant, int32_t n)
+{
+	s->held[source] += (uint64_t)(int64_t)n;
+	s->held_of[source][tenant] += (uint32_t)n;
+}
+
 static int owner_add(struct store *s, struct object **p, uint32_t source, const struct store_key *k,
 	uint8_t flags, uint64_t now_ns)
 {
@@ -190,7 +197,7 @@ static int owner_add(struct store *s, struct object **p, uint32_t source, const 
 	other_set(x, x->others++, (uint16_t)source);
 	*p = x;
 	s->stats.bytes += sizeof(uint16_t);
-	s->held[source]++;
+	held_add(s, source, x->tenant, 1);
 	if (fixed && !s->cfg.fixed[source]) {
 		x->flags = flags;
 		if (k->size > 0 && k->size <= LOG_SIZE_MAX)
@@ -233,7 +240,7 @@ static int add(struct store *s, uint32_t source, const struct store_key *k, stru
 	*p = x;
 	s->stats.objects++;
 	s->stats.bytes += bytes;
-	s->held[source]++;
+	held_add(s, source, x->tenant, 1);
 	return 1;
 }
 
@@ -248,7 +255,7 @@ static int drop(struct store *s, uint32_t source, struct object **p, uint8_t fla
 		return 0;
 	if (x->others == 0 && publish(s, x, LOG_REMOVED, flags, now_ns) < 0)
 		return -ENOMEM;
-	s->held[source]--;
+	held_add(s, source, x->tenant, -1);
 	if (x->others > 0) { /* the last one takes its place; the memory stays */
 		uint16_t last = other_get(x, --x->others);
 
@@ -271,7 +278,7 @@ static int drop(struct store *s, uint32_t source, struct object **p, uint8_t fla
 static int digest_get(struct store *s, uint32_t source, const struct store_key *k,
 	struct digest128 *out)
 {
-	if (source >= STORE_OWNERS || k->len == 0 || k->len > KEY_MAX)
+	if (source >= STORE_OWNERS || k->tenant >= STORE_TENANTS || k->len == 0 || k->len > KEY_MAX)
 		return -EINVAL;
 	if (s->cfg.ignore != NULL && s->cfg.ignore(s->cfg.ctx, k->data, k->len)) {
 		s->stats.ignored++;
@@ -358,7 +365,7 @@ void store_clear(struct store *s, uint32_t source, uint64_t now_ns)
 
 int store_listing_begin(struct store *s, uint32_t source, uint16_t tenant)
 {
-	if (source >= STORE_OWNERS)
+	if (source >= STORE_OWNERS || tenant >= STORE_TENANTS)
 		return -EINVAL;
 	if (s->listing)
 		return -EBUSY;
@@ -398,9 +405,10 @@ int store_listed(struct store *s, const struct store_key *k, uint8_t flags, uint
 int64_t store_listing_end(struct store *s, bool ok, uint64_t now_ns)
 {
 	int64_t n = 0;
-	bool all = s->touched.count == 0 && s->held[s->lister] == s->named;
+	uint32_t held = s->held_of[s->lister][s->listed_tenant];
+	bool all = s->touched.count == 0 && held == s->named;
 	/* a source that names little of it began anew: nothing tells what it evicted */
-	uint8_t flags = s->named * 2 >= s->held[s->lister] ? LOG_FLAG_EVICTED : 0;
+	uint8_t flags = s->named * 2 >= held ? LOG_FLAG_EVICTED : 0;
 
 	if (!s->listing)
 		return -EINVAL;

@@ -257,6 +257,26 @@ static void listing_of_a_source_that_began_anew_tells_no_evictions(void **state)
 	check_event(f, 8, LOG_REMOVED, 0);
 }
 
+/* A tenant with little beside one with much: what it lacks was evicted, too. */
+static void evictions_are_told_tenant_by_tenant(void **state)
+{
+	static const struct digest_key other = { { 5 } };
+	struct fixture *f = *state;
+	struct store_key k[3] = { { &other, 1, "k@1", 3, 0 }, { &other, 1, "k@2", 3, 0 },
+		{ &other, 1, "k@3", 3, 0 } };
+
+	for (uint32_t n = 0; n < 10; n++)
+		(void)stored(f, 0, n);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(store_stored(f->store, 0, &k[i], 0, 1), 1);
+	assert_int_equal(store_listing_begin(f->store, 0, 1), 0);
+	for (int i = 0; i < 2; i++)
+		(void)store_listed(f->store, &k[i], 0, 1);
+	assert_int_equal(store_listing_end(f->store, true, 1), 1);
+	check_event(f, 14, LOG_REMOVED, LOG_FLAG_EVICTED);
+	assert_int_equal(store_held(f->store, 0), 12);
+}
+
 static void failed_listing_takes_nothing_away(void **state)
 {
 	struct fixture *f = *state;
@@ -387,6 +407,7 @@ int main(void)
 		TEST(listing_of_what_is_known_changes_nothing),
 		TEST(listing_of_one_tenant_leaves_the_others_alone),
 		TEST(listing_of_a_source_that_began_anew_tells_no_evictions),
+		TEST(evictions_are_told_tenant_by_tenant),
 		TEST(failed_listing_takes_nothing_away),
 		TEST(warmup_keys_are_left_out_and_memory_is_bounded),
 		TEST(views_agree_after_any_events_and_listings),
