@@ -84,7 +84,7 @@ def measure(lab, kind, profile, gbps, seconds):
                 time.sleep(0.02)
                 elapsed = time.monotonic() - start
                 complete = elapsed < limit
-                if elapsed > half_time:
+                if complete and elapsed > half_time:
                     half_time = limit
                     complete = lab.received_bytes("b") - before > mib << 19
             elapsed = time.monotonic() - start
