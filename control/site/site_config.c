@@ -9,6 +9,7 @@
 #include "control/client/exist_view.h"
 #include "control/keys/keys.h"
 #include "control/rpc/address.h"
+#include "control/site/store.h"
 #include "control/site/tenant.h"
 #include "control/sources/block_names.h"
 
@@ -31,7 +32,6 @@
 enum {
 	SECRET_MIN = 16,
 	SECRET_MAX = 4096,
-	TENANTS_MAX = 64,
 	KEYS_DEFAULT = 1000000,
 	SOURCE_NAME_MAX = 127,
 	MEMORY_MIN = 1 << 20,
@@ -98,7 +98,7 @@ static const cyaml_schema_field_t fields[] = {
 	CYAML_FIELD_SEQUENCE("sources", CYAML_FLAG_POINTER, struct site_config, sources,
 		&source_value, 1, SITE_SOURCES_MAX),
 	CYAML_FIELD_SEQUENCE("tenants", CYAML_FLAG_POINTER, struct site_config, tenants,
-		&tenant_value, 1, TENANTS_MAX),
+		&tenant_value, 1, STORE_TENANTS),
 	CYAML_FIELD_UINT_PTR("keys", CYAML_FLAG_POINTER | OPTIONAL, struct site_config, keys_told),
 	STRING(memory, struct site_config, OPTIONAL),
 	STRING(max_age, struct site_config, OPTIONAL),

@@ -23,7 +23,7 @@
 
 enum {
 	STORE_OWNERS = 4096,         /* a source may be several, one for each medium */
-	STORE_TENANTS = 64,          /* site_config.c lets as many be named */
+	STORE_TENANTS = 64,          /* of a site, and of its configuration */
 	STORE_TOUCHED_MAX = 1 << 22, /* keys named by events during a listing */
 };
 

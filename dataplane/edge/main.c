@@ -356,13 +356,13 @@ int main(int argc, char **argv)
 		log_error("config", "%s", err);
 		goto out;
 	}
-	cfg.poll_mode = cfg.poll_mode || options.poll_mode;
-	if (cfg.poll_mode && cfg.realtime > 0) {
+	if (options.poll_mode && cfg.realtime > 0) {
 		log_error("config",
 			"--poll-mode and worker.realtime: one of them, or the kernel "
 			"never gets the CPU");
 		goto out;
 	}
+	cfg.poll_mode = cfg.poll_mode || options.poll_mode;
 	tls = rpc_tls_create(&cfg.tls, err, sizeof(err));
 	if (tls == NULL) {
 		log_error("config", "%s:%u: tls: %s", cfg.path, config_line(cfg.path, "tls"), err);

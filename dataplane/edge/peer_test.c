@@ -647,22 +647,24 @@ static bool tell_share(struct side *s, uint64_t bps, uint64_t most_bps)
 	return peers_take_links(s->peers, &m);
 }
 
+/* A share of 12 Mbit/s that may rise so far: what an order may hope for. */
+static void share_limits(struct world *w, uint64_t most_bps, uint64_t least, uint64_t most)
+{
+	assert_true(tell_share(&w->a, 12000000, most_bps));
+	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
+	assert_in_range(w->link->limit_bps, least, most);
+}
+
 static void a_deadline_is_judged_by_what_a_share_rises_to(void **state)
 {
 	struct world *w = *state;
 
 	want(w, "e1");
-	assert_true(tell_share(&w->a, 12000000, 40000000));
-	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
+	share_limits(w, 40000000, 35000000, 40000000);
 	assert_in_range(w->link->goodput_bps, 35000000, 40000000);
-	assert_in_range(w->link->limit_bps, 35000000, 40000000);
 	/* of our own, where that is less, and of the share where the master tells no more */
-	assert_true(tell_share(&w->a, 12000000, 2000000000));
-	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
-	assert_in_range(w->link->limit_bps, 900000000, 1000000000);
-	assert_true(tell_share(&w->a, 12000000, 0));
-	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
-	assert_in_range(w->link->limit_bps, 10000000, 12000000);
+	share_limits(w, 2000000000, 900000000, 1000000000);
+	share_limits(w, 0, 10000000, 12000000);
 }
 
 /* An idle link's share is no limit of what an order that begins may get. */
@@ -674,12 +676,8 @@ static void a_deadline_is_not_judged_by_an_idle_share_of_a_total_cap(void **stat
 	restart(w, 1, 1);
 	total_cap_bps = 0;
 	want(w, "e1");
-	assert_true(tell_share(&w->a, 12000000, 400000000));
-	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
-	assert_in_range(w->link->limit_bps, 350000000, 400000000);
-	assert_true(tell_share(&w->a, 12000000, 2000000000));
-	peers_measure(w->a.peers, clock_now_ns(), no_stats, NULL);
-	assert_in_range(w->link->limit_bps, 700000000, 800000000);
+	share_limits(w, 400000000, 350000000, 400000000);
+	share_limits(w, 2000000000, 700000000, 800000000);
 }
 
 static uint64_t last_cap(struct side *s)

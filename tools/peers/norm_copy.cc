@@ -16,8 +16,8 @@
  *   norm_copy recv ADDRESS PORT MIB
  *
  * Unicast, NACK based, fixed rate (congestion control off). The object is cut into data objects of
- * 16 MiB. The receiver prints "ready", then "received BYTES" with each that came, and ends after the last.
- * Every object is compared with what was sent.
+ * 16 MiB. The receiver prints "ready", then "received BYTES" with each that came, and ends after the
+ * last. Every object is compared with what was sent.
  */
 
 namespace {
