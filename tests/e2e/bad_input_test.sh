@@ -55,6 +55,9 @@ bad_master "a site listed twice" 's/- name: b/- name: a/' '[0-9]+:.*twice'
 bad_master "a report interval without unit" 's/200ms/200/' '3:'
 sed -e 's/net_memif0,/net_bogus0,/' -e 's,/a.pool,/none.pool,' "$LAB_DIR/a.yaml" >"$LAB_DIR/bad.yaml"
 refuses "a device nobody knows" 1 'net_bogus0' "$LAB_BIN/strait-edge" --config "$LAB_DIR/bad.yaml"
+sed '$a worker: { realtime: 1 }' "$LAB_DIR/a.yaml" >"$LAB_DIR/bad.yaml"
+refuses "a real-time priority for who never sleeps" 2 'poll-mode and worker.realtime' \
+	"$LAB_BIN/strait-edge" --config "$LAB_DIR/bad.yaml" --poll-mode --check-config
 refuses "a missing file" 2 'nonexistent' "$LAB_BIN/strait-edge" --config /nonexistent.yaml
 refuses "an option nobody knows" 2 'bogus' "$LAB_BIN/strait-edge" --bogus
 refuses "an option where the edge's file belongs" 2 'config FILE is needed' "$LAB_BIN/strait-edge" --config --check-config
