@@ -24,7 +24,7 @@ from framework.testbed_model.capability import (
     shared_memory_dir,
     testbed_why_not,
 )
-from framework.testbed_model.netns_session import remove_stale
+from framework.testbed_model.netns_session import remove_run, remove_stale
 from framework.workers import Workers
 
 PROGRAMS = ("strait-edge", "strait-master", "straitctl", "strait-replay")
@@ -76,10 +76,19 @@ class Runner:
             self._log.error("%s: %s", type(error).__name__, error)
             self._log.debug("%s", traceback.format_exc())
             self._result.add_error(error)
+        finally:
+            self._remove_rest()
         self._result.sort([s.name for s in specs])
         self._result.write(out)
         self._close(time.monotonic() - start)
         return self._result.exit_code()
+
+    @staticmethod
+    def _remove_rest() -> None:
+        """What was being made when a signal came belongs to nobody yet; its name tells."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        remove_run(shared_memory_dir(), str(os.getpid()))
 
     def _close(self, seconds: float) -> None:
         count = self._result.count()

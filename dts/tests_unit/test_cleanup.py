@@ -5,6 +5,7 @@ programs in $BUILD/bin; skipped without.
     cd dts; python3 -m unittest tests_unit.test_cleanup"""
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,12 +57,13 @@ def namespaces_of(pid: int) -> list[str]:
 class TestInterrupted(unittest.TestCase):
     """Ctrl-C, SIGTERM and SIGKILL in the middle of a suite that has edges running."""
 
-    def _start(self) -> tuple["subprocess.Popen[bytes]", Path]:
+    def _start(self, path: str = "") -> tuple["subprocess.Popen[bytes]", Path]:
         out = Path(tempfile.mkdtemp(prefix="strait-dts-cleanup-"))
         self.addCleanup(subprocess.run, ("rm", "-rf", str(out)), check=False)
         process = subprocess.Popen(
             (sys.executable, "-B", str(DTS_DIR / "main.py"), "--build-dir", str(BUILD),
              "--output-dir", str(out), "--test-suite", "session_headers"),
+            env={**os.environ, "PATH": path + os.environ["PATH"]},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return process, out
 
@@ -135,6 +137,30 @@ class TestInterrupted(unittest.TestCase):
                 process.wait()
         self._nothing_left(process.pid, out)
         self.assertEqual(status, 1)
+
+    def test_sigterm_while_a_namespace_is_made(self) -> None:
+        """It exists and nobody has it yet: of the harness, of a worker."""
+        for name in ("probe", "mgmt"):
+            with self.subTest(name), tempfile.TemporaryDirectory() as tools:
+                stand_in = Path(tools) / "ip"
+                stand_in.write_text(f"""#!/bin/sh
+                    {shutil.which("ip")} "$@"
+                    status=$?
+                    case "$*" in "netns add {PREFIX}"*-{name})
+                        pid=${{3#{PREFIX}}}
+                        kill -TERM "${{pid%%-*}}"
+                        sleep 1 ;;
+                    esac
+                    exit $status""", "ascii")
+                stand_in.chmod(0o755)
+                process, out = self._start(f"{tools}:")
+                try:
+                    status = process.wait(60)
+                finally:
+                    process.kill()
+                    process.wait()
+                self._nothing_left(process.pid, out)
+                self.assertEqual(status, 1)
 
     def test_a_worker_is_killed(self) -> None:
         """The harness says so and removes what the worker had."""

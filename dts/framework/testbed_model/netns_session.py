@@ -69,6 +69,8 @@ def is_stale(name: str) -> bool:
 
 
 def _remove(shm: Path, is_wanted: Callable[[str], bool]) -> None:
+    if not shutil.which("ip"):
+        return  # no testbed was ever made here
     for line in run("ip", "netns", "list", check=False).stdout.splitlines():
         name = line.split()[0]
         if is_wanted(name):
@@ -85,7 +87,8 @@ def remove_stale(shm: Path) -> None:
 
 
 def remove_run(shm: Path, name: str) -> None:
-    """Remove those of one worker, by the name that set_run_name() got, which was killed."""
+    """Remove those of one worker, by the name that set_run_name() got, or by the harness's pid
+    those of all."""
     _remove(shm, lambda one: one.startswith(f"{PREFIX}{name}-"))
 
 
