@@ -141,8 +141,10 @@ static void on_acked(void *ctx, const struct sent_packet *p, uint32_t n, bool wa
 			mtu_data_acked(&s->mtu, p[i].bytes, p[i].time_ns);
 	if (last_ns > x->rack_ns)
 		x->rack_ns = last_ns;
-	if (x->late_counts && first_ns < x->rack_before_ns)
+	if (x->late_counts && first_ns < x->rack_before_ns) {
 		late_learn(x, x->rack_before_ns - first_ns);
+		x->late_packets += n;
+	}
 	if (was_lost) {
 		COUNT_ADD(s, tx_spurious, n);
 		for (uint32_t i = 0; i < n; i++)
@@ -265,23 +267,31 @@ static void recall(struct session *s)
 	control_touch(s);
 }
 
+static uint64_t sub(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
 /*
  * A newer packet arrived: what its delay and the packets that came with it say about the rate. Of
  * the numbers after the newest of the report before, this packet of the report tells of `told`, of
  * which `received` arrived; it alone counts, so a lost report does not lump two intervals together.
- * `spread` counts the lost ones, but of each gap GAP_COUNTS at most.
+ * `spread` counts the lost ones, but of each gap GAP_COUNTS at most. Those that reports before took
+ * for lost and that came since are taken off: on a path that reorders there are as many new ones
+ * that are only late.
  */
 static void rate_update(struct session *s, const struct frame_report *r, uint64_t sent_ns,
 	uint64_t told, uint64_t received, uint64_t spread)
 {
 	struct sender *x = &s->tx;
-	uint64_t sent = r->newest - x->newest_seen;
+	uint64_t sent = r->newest - x->newest_seen, lost = 0, late;
 	struct rate_report p = {
 		.now_ns = s->now_ns,
 		.sent_ns = sent_ns,
 		.newest_us = r->newest_us,
 		.rtt_ns = x->rtt.smoothed_ns,
 		.min_rtt_ns = x->rtt.min_ns,
+		.late_ns = x->late_ns,
 		.limited = !x->idle,
 		.bulk = x->live > 0 && x->slots[x->order[0]]->class_ == STRAIT_CLASS_BULK,
 		.urgent = x->live > 0 && x->slots[x->order[0]]->class_ == STRAIT_CLASS_URGENT,
@@ -292,14 +302,16 @@ static void rate_update(struct session *s, const struct frame_report *r, uint64_
 		received = received * sent / told;
 		spread = spread * sent / told;
 	}
-	p.bytes = received * line_bytes(s);
-	p.spread_lost = spread * line_bytes(s);
-	if ((s->next_pn - 1) >> STRAIT_GENERATION_SHIFT == r->newest >> STRAIT_GENERATION_SHIFT)
-		p.flying_bytes = (s->next_pn - r->newest) * line_bytes(s);
 	/* A re-key skips numbers that nobody lost. */
 	if (r->newest >> STRAIT_GENERATION_SHIFT == x->newest_seen >> STRAIT_GENERATION_SHIFT)
-		p.lost = (sent - received - mtu_missing(&s->mtu, x->newest_seen + 1, r->newest)) *
-			line_bytes(s);
+		lost = sub(sent - received, mtu_missing(&s->mtu, x->newest_seen + 1, r->newest));
+	late = x->late_packets < lost ? x->late_packets : lost;
+	x->late_packets = 0;
+	p.bytes = (received + late) * line_bytes(s);
+	p.lost = (lost - late) * line_bytes(s);
+	p.spread_lost = sub(spread, late) * line_bytes(s);
+	if ((s->next_pn - 1) >> STRAIT_GENERATION_SHIFT == r->newest >> STRAIT_GENERATION_SHIFT)
+		p.flying_bytes = (s->next_pn - r->newest) * line_bytes(s);
 	rate_report(&x->rate, &p);
 	if (rate_poll_own(&x->rate) && x->window_lost > x->rate.loss * x->window_total)
 		x->window_lost = x->rate.loss * x->window_total;

@@ -13,6 +13,7 @@ enum {
 	TEST_AFTER_MS = 200, /* bursts are shorter */
 	TEST_AGAIN_S = 20,   /* after a test that found the path guilty */
 	TEST_REPORTS = 2,    /* of a rate not proven */
+	LATE_TIMES = 4,      /* of a time so much longer what is late is a small part */
 	PROVEN_S = 60,
 	IDLE_MS = 200, /* and some round trips: the base is learned anew */
 	TRIAL_RTTS = 6,
@@ -321,6 +322,7 @@ static void test_begin(struct rate *r, const struct rate_report *p, uint64_t bps
 	r->test_share = share < 0.4 ? share : 0.4;
 	r->test_end_ns = p->now_ns + p->rtt_ns;
 	r->test_queue_ns = r->queue_ns;
+	r->test_seen_ns = UINT64_MAX;
 	/* A little below, lest what is left of a loss of our own passes for the path's. */
 	set_rate(r, (double)bps * (1 - r->test_share * 1.1));
 }
@@ -357,6 +359,16 @@ static void test_end(struct rate *r, const struct rate_report *p, double share, 
 	set_rate(r, (double)r->ceiling_bps);
 }
 
+/* Loss was seen for a time that packets may be late, as is known by now: it is no loss. */
+static void test_doubt(struct rate *r, const struct rate_report *p)
+{
+	if (r->test_seen_ns >= LATE_TIMES * p->late_ns)
+		return;
+	r->testing = false;
+	r->reports_lossy = 0;
+	set_rate(r, (double)(r->state == RATE_CAP ? r->cap_bps : r->test_rate_bps));
+}
+
 static bool is_proven(const struct rate *r)
 {
 	return (double)r->rate_bps <= (double)r->proven_bps * 1.05;
@@ -370,10 +382,11 @@ static void lossy_count(struct rate *r, const struct rate_report *p, uint64_t el
 	if (!p->limited || elapsed_us * 1000 > p->rtt_ns / 2 ||
 		(double)p->spread_lost <= TEST_SHARE * (double)total) {
 		r->reports_lossy = r->reports_spread = r->reports_lost = r->reports_bytes = 0;
-		r->reports_sent_ns = 0;
+		r->reports_sent_ns = r->reports_us = 0;
 		return;
 	}
 	r->reports_lossy++;
+	r->reports_us += elapsed_us;
 	r->reports_spread += p->spread_lost;
 	r->reports_lost += p->lost;
 	r->reports_bytes += total;
@@ -395,8 +408,12 @@ static bool test_may(const struct rate *r, const struct rate_report *p, double s
 /* The rate never went through and loses much: try less, without waiting for more to show. */
 static void test_soon(struct rate *r, const struct rate_report *p, uint64_t elapsed_us)
 {
+	uint64_t seen_ns = r->reports_us * 1000;
 	double share, lost, sent, bps;
 
+	/* The newest may only be late. */
+	if (seen_ns < p->min_rtt_ns / 8 || seen_ns < LATE_TIMES * p->late_ns)
+		return;
 	if (r->testing || is_proven(r) || r->reports_lossy < TEST_REPORTS || elapsed_us == 0 ||
 		r->queue_ns > rate_target_ns(p->min_rtt_ns) || r->reports_bytes < 200 * 1500)
 		return;
@@ -416,6 +433,7 @@ static void test_soon(struct rate *r, const struct rate_report *p, uint64_t elap
 	if (sent < GROWN * bps)
 		bps = sent;
 	test_begin(r, p, (uint64_t)bps, share, (uint64_t)(bps * (1 - lost)));
+	r->test_seen_ns = seen_ns;
 }
 
 /* A span ended with this share of its packets lost and this rate arriving. */
@@ -687,6 +705,7 @@ uint64_t rate_report(struct rate *r, const struct rate_report *p)
 	if (r->testing && !r->test_counts && p->now_ns >= r->test_end_ns) {
 		r->test_counts = true; /* from here on reports are of what was sent since */
 		span_reset(r);
+		test_doubt(r, p);
 	} else if (delivery_update(r, p, elapsed_us, &share, &arriving)) {
 		loss_test(r, p, share, arriving);
 	}

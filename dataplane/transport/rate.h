@@ -28,7 +28,8 @@
  * the rate stays there for a while; if less arrives, it was the path's and the rate comes back.
  * What is the path's is a share: a higher rate that loses a larger one is tested anew. The test
  * comes soon at a rate that never went through without loss, late at one that did. A burst counts
- * little: it loses many packets in few places.
+ * little: it loses many packets in few places. Nor does what may only be late: loss must be seen for
+ * longer than that, and a test is given up when more reordering shows meanwhile.
  *
  * A rate at which no queue was seen is proven. A queue that appears while no more was sent is
  * somebody else's. Bulk then gives up all but a thirtieth of its rate until the queue is gone,
@@ -126,10 +127,12 @@ struct rate {
 	uint64_t lossy_since_ns; /* every span since lost more than a test asks for; 0: not so */
 	uint64_t test_end_ns, test_next_ns;
 	/* Reports in a row that lost much. */
-	uint64_t reports_lossy, reports_spread, reports_lost, reports_bytes, reports_sent_ns;
+	uint64_t reports_lossy, reports_spread, reports_lost, reports_bytes;
+	uint64_t reports_sent_ns, reports_us; /* its packets were sent, arrived in this time */
 	uint64_t guilty_bps; /* the path lost so much of this rate by itself; 0: not known */
 	double guilty_share;
 	uint64_t test_queue_ns;        /* seen when the test began */
+	uint64_t test_seen_ns;         /* the loss that began it was, for so long */
 	uint64_t full_ns, full_end_ns; /* the queue overflowed with so much in it; in force until */
 	bool test_counts;              /* the lower rate shows in the reports by now */
 	uint64_t ceiling_bps, ceiling_end_ns; /* found by a test, in force until; 0: none */
@@ -145,9 +148,10 @@ struct rate_report {
 	uint64_t spread_lost;  /* the same without all but the first packets of each gap */
 	uint64_t flying_bytes; /* line bytes sent after the newest packet; 0: not known */
 	uint64_t rtt_ns, min_rtt_ns;
-	bool limited; /* the rate was what held the sender back */
-	bool bulk;    /* only bulk transfers are live */
-	bool urgent;  /* the first in turn is urgent */
+	uint64_t late_ns; /* packets arrived so much later than younger ones */
+	bool limited;     /* the rate was what held the sender back */
+	bool bulk;        /* only bulk transfers are live */
+	bool urgent;      /* the first in turn is urgent */
 };
 
 void rate_init(struct rate *r, uint64_t cap_bps);

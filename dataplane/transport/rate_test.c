@@ -432,6 +432,52 @@ static void a_jump_is_another_path_only_when_flat_and_without_loss(void **state)
 	assert_int_equal(f.r.base_ns, base);
 }
 
+/* Of packets that are ever late some are missing at any time; of a longer time they are few. */
+static void loss_is_tested_when_it_lasts_longer_than_packets_are_late(void **state)
+{
+	static const uint64_t cases[][3] = {
+		/* late, round trip, reports of 8 ms */
+		{ 0, 40, 2 },
+		{ 10, 40, 5 },
+		{ 20, 40, 10 },
+		{ 0, 200, 4 },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		uint64_t reports = 0;
+		struct feed f;
+
+		feed_init(&f, 1000000000, false);
+		feed(&f, 1, 0, 0);
+		f.p.late_ns = cases[i][0] * MS;
+		f.p.min_rtt_ns = cases[i][1] * MS;
+		for (; !f.r.testing && reports < 100; reports++)
+			feed(&f, 1, 0, 0.2);
+		assert_int_equal(reports, cases[i][2]);
+	}
+}
+
+static void a_test_is_given_up_when_what_was_lost_came_late(void **state)
+{
+	(void)state;
+	for (uint64_t late_ms = 0; late_ms <= 5; late_ms += 5) {
+		struct feed f;
+
+		feed_init(&f, 1000000000, false);
+		feed(&f, 1, 0, 0);
+		feed(&f, 2, 0, 0.2);
+		assert_true(f.r.testing);
+		assert_true(f.r.rate_bps < 800000000);
+		f.p.late_ns = late_ms * MS;
+		feed(&f, 20, 0, 0);
+		assert_false(f.r.testing);
+		/* As much arrives with less: without reordering the loss was our own. */
+		assert_int_equal(f.r.ceiling_bps != 0, late_ms == 0);
+		assert_int_equal(f.r.rate_bps == 1000000000, late_ms != 0);
+	}
+}
+
 /* What gives way looks whether the queue ever moves: if not it may be the path's. */
 static void a_queue_is_put_on_trial_when_it_has_not_moved_for_long(void **state)
 {
@@ -570,6 +616,8 @@ int main(void)
 		cmocka_unit_test(a_jump_is_another_path_only_when_flat_and_without_loss),
 		cmocka_unit_test(a_queue_is_put_on_trial_when_it_has_not_moved_for_long),
 		cmocka_unit_test(a_trial_fails_by_delay_alone),
+		cmocka_unit_test(loss_is_tested_when_it_lasts_longer_than_packets_are_late),
+		cmocka_unit_test(a_test_is_given_up_when_what_was_lost_came_late),
 		cmocka_unit_test(a_cap_raised_at_the_end_of_a_test_of_the_loss_is_used),
 		cmocka_unit_test(a_cap_raised_during_a_test_of_the_loss_is_used),
 		cmocka_unit_test(bulk_does_not_give_way_to_a_trickle),

@@ -88,7 +88,8 @@ struct sender {
 	uint64_t rack_before_ns; /* the same before the report now being read */
 	uint64_t late_ns;        /* how much later than younger packets some arrived, decaying */
 	uint64_t late_decay_ns;
-	bool late_counts; /* what is acknowledged was said to be missing before */
+	uint64_t late_packets; /* came after all since the rate heard of their loss */
+	bool late_counts;      /* what is acknowledged was said to be missing before */
 	bool any_acked;
 	uint64_t covered; /* packet numbers up to here were spoken of by reports without a hole */
 	uint32_t holes;   /* reports that left a hole above it */

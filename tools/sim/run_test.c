@@ -46,6 +46,21 @@ static void a_repair_of_what_was_only_late_is_spurious_however_late(void **state
 	assert_true(late > 0.9 * counted(STRAIT_C_tx_spurious) / counted(STRAIT_C_tx_packets));
 }
 
+/* What a report does not have yet is not lost: the rate stays at the cap. */
+static void reordering_does_not_slow_the_sender(void **state)
+{
+	double sum = 0;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		run_line("--light", "--rate-gbps 1 --rtt-ms 100 --mib 64 --reorder 0.5,10", seed,
+			&r);
+		assert_string_equal(r.error, "");
+		sum += r.figures[SIM_efficiency];
+	}
+	assert_true(sum / 4 > 0.97);
+}
+
 static void overhead_means_bytes_where_symbols_become_smaller(void **state)
 {
 	double falls =
@@ -92,6 +107,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_repair_of_what_was_only_late_is_spurious_however_late),
+		cmocka_unit_test(reordering_does_not_slow_the_sender),
 		cmocka_unit_test(overhead_means_bytes_where_symbols_become_smaller),
 		cmocka_unit_test(the_lan_profile_sends_no_rows),
 		cmocka_unit_test(who_tampers_costs_a_round_trip_at_most),
