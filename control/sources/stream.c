@@ -68,6 +68,7 @@ struct stream_dealer {
 	void *ctx, *socket, *monitor;
 	struct event *readable, *again;
 	struct intake intake;
+	bool connected;
 };
 
 struct stream_hub *stream_hub_create(struct event_base *base)
@@ -96,6 +97,17 @@ void stream_hub_destroy(struct stream_hub *h)
 	free(h);
 }
 
+/* A signal is no reason to leave a message in its middle. */
+static int receive_part(zmq_msg_t *part, void *socket)
+{
+	int rc;
+
+	do
+		rc = zmq_msg_recv(part, socket, ZMQ_DONTWAIT);
+	while (rc < 0 && errno == EINTR);
+	return rc;
+}
+
 static bool more(void *socket)
 {
 	int yes = 0;
@@ -119,7 +131,7 @@ static size_t receive(void *socket, struct intake *in,
 
 	for (int i = 0; i < 3; i++)
 		zmq_msg_init(&frame[i]);
-	if (zmq_msg_recv(&frame[0], socket, ZMQ_DONTWAIT) < 0) {
+	if (receive_part(&frame[0], socket) < 0) {
 		in->drained = true;
 		return 0;
 	}
@@ -128,7 +140,7 @@ static size_t receive(void *socket, struct intake *in,
 	for (m.frames = 1; more(socket); m.frames++) {
 		zmq_msg_t *f = &frame[m.frames < 3 ? m.frames : 0];
 
-		if (zmq_msg_recv(f, socket, ZMQ_DONTWAIT) < 0)
+		if (receive_part(f, socket) < 0)
 			break;
 		bytes += on_the_line(zmq_msg_size(f));
 	}
@@ -206,11 +218,11 @@ static uint16_t monitor_next(void *monitor, int32_t *value)
 	zmq_msg_t m;
 
 	zmq_msg_init(&m);
-	if (zmq_msg_recv(&m, monitor, ZMQ_DONTWAIT) >= (int)(sizeof(event) + sizeof(*value))) {
+	if (receive_part(&m, monitor) >= (int)(sizeof(event) + sizeof(*value))) {
 		memcpy(&event, zmq_msg_data(&m), sizeof(event));
 		memcpy(value, (char *)zmq_msg_data(&m) + sizeof(event), sizeof(*value));
 	}
-	while (more(monitor) && zmq_msg_recv(&m, monitor, ZMQ_DONTWAIT) >= 0)
+	while (more(monitor) && receive_part(&m, monitor) >= 0)
 		;
 	zmq_msg_close(&m);
 	return event;
@@ -280,8 +292,10 @@ static bool options_set(void *socket)
 }
 
 /* A PAIR that hears of the socket's connections, before it has any. */
-static void *monitor_create(struct stream_hub *h, void *socket, int events)
+static void *monitor_create(struct stream_hub *h, void *socket)
 {
+	const int events =
+		ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
 	void *monitor = zmq_socket(h->zmq, ZMQ_PAIR);
 	char name[64];
 
@@ -295,6 +309,14 @@ static void *monitor_create(struct stream_hub *h, void *socket, int events)
 	return NULL;
 }
 
+static void sockets_close(void *socket, void *monitor)
+{
+	if (monitor != NULL)
+		zmq_close(monitor);
+	if (socket != NULL)
+		zmq_close(socket);
+}
+
 static int subscribe(struct stream *s)
 {
 	struct stream_hub *h = s->hub;
@@ -304,8 +326,7 @@ static int subscribe(struct stream *s)
 	if (s->sub == NULL || !options_set(s->sub) ||
 		zmq_setsockopt(s->sub, ZMQ_SUBSCRIBE, s->topic, strlen(s->topic)) < 0)
 		return -errno;
-	s->monitor = monitor_create(h, s->sub,
-		ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED);
+	s->monitor = monitor_create(h, s->sub);
 	if (s->monitor == NULL || zmq_connect(s->sub, s->endpoint) < 0)
 		return -errno;
 	s->readable = watch(h->base, s->sub, readable_cb, s);
@@ -322,10 +343,7 @@ static void unsubscribe(struct stream *s)
 		event_free(s->monitored);
 	if (s->again != NULL)
 		event_free(s->again);
-	if (s->monitor != NULL)
-		zmq_close(s->monitor);
-	if (s->sub != NULL)
-		zmq_close(s->sub);
+	sockets_close(s->sub, s->monitor);
 	s->readable = s->monitored = s->again = NULL;
 	s->monitor = s->sub = NULL;
 }
@@ -470,13 +488,15 @@ struct stream_dealer *stream_dealer_create(struct stream_hub *h, const char *end
 	d->ctx = ctx;
 	d->intake.fd = -1;
 	d->socket = zmq_socket(h->zmq, ZMQ_DEALER);
-	/* Nothing is queued for a connection that is not there. */
-	if (d->socket == NULL || !options_set(d->socket) ||
-		!option_set(d->socket, ZMQ_IMMEDIATE, 1)) {
+	/*
+	 * Without ZMQ_IMMEDIATE: by it what was received is dropped with its connection, be it in
+	 * the middle of a message that is being read, and ZeroMQ aborts on that.
+	 */
+	if (d->socket == NULL || !options_set(d->socket)) {
 		rc = errno;
 		goto err;
 	}
-	d->monitor = monitor_create(h, d->socket, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED);
+	d->monitor = monitor_create(h, d->socket);
 	if (d->monitor == NULL || zmq_connect(d->socket, endpoint) < 0) {
 		rc = errno;
 		goto err;
@@ -499,15 +519,30 @@ void stream_dealer_destroy(struct stream_dealer *d)
 		event_free(d->readable);
 	if (d->again != NULL)
 		event_free(d->again);
-	if (d->monitor != NULL)
-		zmq_close(d->monitor);
-	if (d->socket != NULL)
-		zmq_close(d->socket);
+	sockets_close(d->socket, d->monitor);
 	free(d);
+}
+
+static void dealer_hear(struct stream_dealer *d)
+{
+	uint16_t event;
+	int32_t value;
+
+	while ((event = monitor_next(d->monitor, &value)) != 0) {
+		intake_event(&d->intake, event, value);
+		if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+			d->connected = true;
+		else if (event == ZMQ_EVENT_DISCONNECTED)
+			d->connected = false;
+	}
 }
 
 int stream_dealer_ask(struct stream_dealer *d, const void *frame, size_t len)
 {
+	/* ZeroMQ would queue it for a connection to come. */
+	dealer_hear(d);
+	if (!d->connected)
+		return -EAGAIN;
 	if (zmq_send(d->socket, "", 0, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
 		return -errno;
 	return zmq_send(d->socket, frame, len, ZMQ_DONTWAIT) < 0 ? -errno : 0;
@@ -515,11 +550,7 @@ int stream_dealer_ask(struct stream_dealer *d, const void *frame, size_t len)
 
 bool stream_dealer_poll(struct stream_dealer *d)
 {
-	uint16_t event;
-	int32_t value;
-
-	while ((event = monitor_next(d->monitor, &value)) != 0)
-		intake_event(&d->intake, event, value);
+	dealer_hear(d);
 	if (is_flooded(&d->intake, false))
 		return false;
 	event_active(d->readable, EV_READ, 0);

@@ -75,7 +75,7 @@ bool stream_tells_losses(const struct stream *s, char *text, size_t len);
 struct stream_dealer *stream_dealer_create(struct stream_hub *h, const char *endpoint,
 	void (*on_message)(const struct stream_message *m, void *ctx), void *ctx);
 void stream_dealer_destroy(struct stream_dealer *d);
-/** An empty frame and this one. 0 or -errno; -EAGAIN: not connected yet. */
+/** An empty frame and this one. 0 or -errno; -EAGAIN: not connected. */
 int stream_dealer_ask(struct stream_dealer *d, const void *frame, size_t len);
 /** As stream_poll(). false: its bytes wait by more than there may be, so destroy it. */
 bool stream_dealer_poll(struct stream_dealer *d);
