@@ -291,7 +291,10 @@ static bool options_set(void *socket)
 		option_set(socket, ZMQ_HEARTBEAT_TIMEOUT, HEARTBEAT_TIMEOUT_MS);
 }
 
-/* A PAIR that hears of the socket's connections, before it has any. */
+/*
+ * A PAIR that hears of the socket's connections, before it has any. ZeroMQ's thread waits in the
+ * middle of an event for room, and all streams with it, so there is no bound.
+ */
 static void *monitor_create(struct stream_hub *h, void *socket)
 {
 	const int events =
@@ -302,17 +305,20 @@ static void *monitor_create(struct stream_hub *h, void *socket)
 	snprintf(name, sizeof(name), "inproc://monitor-%u", h->streams++);
 	if (monitor == NULL)
 		return NULL;
-	if (option_set(monitor, ZMQ_LINGER, 0) && zmq_socket_monitor(socket, name, events) == 0 &&
-		zmq_connect(monitor, name) == 0)
+	if (option_set(monitor, ZMQ_LINGER, 0) && option_set(monitor, ZMQ_RCVHWM, 0) &&
+		zmq_socket_monitor(socket, name, events) == 0 && zmq_connect(monitor, name) == 0)
 		return monitor;
 	zmq_close(monitor);
 	return NULL;
 }
 
+/* Nor may an event find nobody there to hear it: for him it would wait for ever. */
 static void sockets_close(void *socket, void *monitor)
 {
-	if (monitor != NULL)
+	if (monitor != NULL) {
+		(void)zmq_socket_monitor(socket, NULL, 0);
 		zmq_close(monitor);
+	}
 	if (socket != NULL)
 		zmq_close(socket);
 }

@@ -3,10 +3,12 @@
 
 #include "control/base/log.h"
 
+#include <dlfcn.h>
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #include <errno.h>
 #include <setjmp.h>
@@ -40,6 +42,23 @@ struct fixture {
 	unsigned int messages, wrong;
 };
 
+static int leaves = -1; /* the peer that does when a socket is closed */
+
+/* In place of ZeroMQ's, for stream.c and ZeroMQ itself. */
+int zmq_close(void *socket)
+{
+	int (*theirs)(void *) = NULL, rc;
+
+	*(void **)&theirs = dlsym(RTLD_NEXT, "zmq_close");
+	rc = theirs(socket);
+	if (leaves < 0)
+		return rc;
+	usleep(50000); /* its own thread closes it */
+	shutdown(leaves, SHUT_WR);
+	usleep(50000);
+	return rc;
+}
+
 static int setup(void **state)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -65,6 +84,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
+	leaves = -1;
 	stream_destroy(f->stream);
 	stream_dealer_destroy(f->dealer);
 	stream_hub_destroy(f->hub);
@@ -245,6 +265,27 @@ static void asked_only_while_connected(void **state)
 	}
 }
 
+/* A connection that ends while its socket is being closed leaves the others as they are. */
+static void closing_does_not_stop_the_others(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 2; i++) {
+		i == 0 ? stream_open(f) : dealer_open(f);
+		peer_accept(f, i == 0 ? "PUB" : "ROUTER");
+		turn(f);
+		leaves = f->peer;
+		stream_destroy(f->stream);
+		stream_dealer_destroy(f->dealer);
+		f->stream = NULL;
+		f->dealer = NULL;
+		leaves = -1;
+	}
+	dealer_open(f);
+	peer_accept(f, "ROUTER");
+	assert_int_equal(ask(f, "others", 0), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -252,6 +293,7 @@ int main(void)
 		TEST(answers_outlive_their_connection),
 		TEST(messages_outlive_their_connection),
 		TEST(asked_only_while_connected),
+		TEST(closing_does_not_stop_the_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
