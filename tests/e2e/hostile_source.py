@@ -29,6 +29,7 @@
 # Kinds of replay socket of an engine:
 #   replay    answers with batches for ever, never the end
 #   back      the same batch for ever
+#   leave     answers with many batches and closes before they can be read
 import os
 import socket
 import struct
@@ -227,6 +228,11 @@ def router(kind):
         time.sleep(0.5)
         drain(c)
         seq = 0
+        if kind == "leave":
+            c.sendall(b"".join(message(i, batch()) for i in range(20000)))
+            c.shutdown(socket.SHUT_WR)
+            time.sleep(1)
+            return
         while True:
             out = b""
             for _ in range(100):
@@ -244,7 +250,7 @@ ADMINS = ("list", "lines", "drip", "json", "chunks", "headers", "status", "hang"
 def main():
     for kind in sys.argv[1:]:
         events, other = listen(), listen()
-        engine = kind in ("replay", "back")
+        engine = kind in ("replay", "back", "leave")
         serve(events, publisher("honest" if kind in ADMINS or engine else kind))
         serve(other, router(kind) if engine else admin(kind))
         print(kind, events.getsockname()[1], other.getsockname()[1], flush=True)

@@ -9,7 +9,7 @@ set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
 KINDS=(claims deep large garbage flood endless specks parts silent lines drip json chunks headers
-	status hang replay back)
+	status hang replay back leave)
 RESIDENT_MIB=1500 # of which a message of empty parts takes a half (control/sources/stream.h), more on a busy machine
 lab_init hostile-sources
 LAB_NO_POOL=1
@@ -37,7 +37,7 @@ site() {
 		$(while read -r kind events other; do
 			case $kind in
 			ready) ;;
-			replay | back) echo "  - { name: $kind, engine: vllm, keys: [ 'v:{hash}' ]," \
+			replay | back | leave) echo "  - { name: $kind, engine: vllm, keys: [ 'v:{hash}' ]," \
 				"events: 'tcp://127.0.0.1:$events', replay: 'tcp://127.0.0.1:$other' }" ;;
 			*) echo "  - { name: $kind, events: 'tcp://127.0.0.1:$events'," \
 				"admin: 'http://127.0.0.1:$other' }" ;;
