@@ -28,8 +28,8 @@
  * the rate stays there for a while; if less arrives, it was the path's and the rate comes back.
  * What is the path's is a share: a higher rate that loses a larger one is tested anew. The test
  * comes soon at a rate that never went through without loss, late at one that did. A burst counts
- * little: it loses many packets in few places. Nor does what may only be late: loss must be seen for
- * longer than that, and a test is given up when more reordering shows meanwhile.
+ * little: it loses many packets in few places. Nor does what may only be late: loss must be seen
+ * for longer than that, and a test is given up when more reordering shows meanwhile.
  *
  * A rate at which no queue was seen is proven. A queue that appears while no more was sent is
  * somebody else's. Bulk then gives up all but a thirtieth of its rate until the queue is gone,
