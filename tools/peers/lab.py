@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -102,23 +101,6 @@ class Process:
         return self.popen.returncode
 
 
-def touch_memory(share=0.8):
-    """
-    A guest's memory comes from the host when it is touched first, which costs who does so more than
-    all its work: here it is done before anything is measured. A process of its own gives all of it
-    back, and is the one to go where there is less memory than it seems.
-    """
-    available = int(re.search(r"^MemAvailable:\s*(\d+) kB", read("/proc/meminfo"), re.M)[1])
-    touch = """import mmap, sys
-with open("/proc/self/oom_score_adj", "w") as f:
-    f.write("1000")
-room = mmap.mmap(-1, int(sys.argv[1]), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-room.madvise(mmap.MADV_HUGEPAGE)
-room.madvise(23)  # MADV_POPULATE_WRITE"""
-    subprocess.run([sys.executable, "-c", touch, str(int(available * share) << 10)], check=False,
-                   capture_output=True)
-
-
 class Lab:
     def __init__(self, build):
         self.bin = os.path.join(os.path.abspath(build), "bin")
@@ -134,7 +116,6 @@ class Lab:
     def __enter__(self):
         try:
             self._build()
-            touch_memory()
         except BaseException:
             self.__exit__()
             raise
