@@ -8,6 +8,7 @@ stop() ends what runs. ends are the processes of both ends whose CPU time counts
 import json
 import os
 import signal
+import time
 
 import lab as labs
 
@@ -329,6 +330,18 @@ sites:
         while sum(e["connected"] for e in self.ctl("edge", "list")) < 2:
             if not self.master.alive():
                 raise labs.LabError("strait-master ended")
+        self._wait_resident()
+
+    def _wait_resident(self):
+        """Edges touch their pools in the background once they are up: that is starting, too."""
+        end = time.monotonic() + 120
+        for site, edge in zip("ab", self.ends):
+            size = os.stat(f"{self.lab.shm}/{site}.pool").st_size >> 10
+            while labs.shared_kib(edge.popen.pid) < size:
+                if not edge.alive() or time.monotonic() > end:
+                    raise labs.LabError(f"the pool of {edge.name} is not in memory after two "
+                                        "minutes")
+                time.sleep(0.05)
 
     def go(self):
         self.order = str(self.ctl("order", "submit", "--from", "a", "--to", "b", "--keys-file",
