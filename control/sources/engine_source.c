@@ -88,6 +88,7 @@ static void replay_begin(struct engine_source *s, uint64_t now)
 	if (rc == -EAGAIN && now - s->heard_ns <= s->cfg.timeout_ns)
 		return; /* it is still connecting */
 	s->heard_ns = s->replay_ns = now;
+	s->renew = rc < 0; /* ZeroMQ does not connect with everybody again */
 	act(s, rc == 0 ? engine_replay_begin(&s->m, now) : engine_replay_failed(&s->m, now), NULL);
 }
 

@@ -24,6 +24,7 @@ enum {
 	HEARTBEAT_TIMEOUT_MS = 15000,
 	RECONNECT_MS = 100,
 	RECONNECT_MAX_MS = 5000,
+	ANEW_S = 3, /* after a loss by which ZeroMQ may have given up */
 	SOCKETS_MAX = 16384,
 	LARGE = 1 << 20,
 	CUT_WAITS = 6,   /* times it doubles: 1 s .. 64 s */
@@ -59,6 +60,7 @@ struct stream {
 	struct intake intake;
 	bool paused, connected;
 	unsigned int cuts, losses;
+	uint64_t lost_ns; /* its connection was, and none came since; 0: not so */
 	uint64_t cut_ns, again_ns;
 	uint64_t rejected, rejected_ns;
 };
@@ -246,6 +248,10 @@ static void monitored_cb(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	while ((event = monitor_next(s->monitor, &value)) != 0) {
 		intake_event(&s->intake, event, value);
+		if (event == ZMQ_EVENT_CONNECTED)
+			s->lost_ns = 0;
+		else if (event == ZMQ_EVENT_DISCONNECTED)
+			s->lost_ns = clock_now_ns();
 		if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
 			log_info("source", "connected source=%s", s->name);
 			s->connected = true;
@@ -328,6 +334,7 @@ static int subscribe(struct stream *s)
 	struct stream_hub *h = s->hub;
 
 	s->intake.fd = -1;
+	s->lost_ns = 0;
 	s->sub = zmq_socket(h->zmq, ZMQ_SUB);
 	if (s->sub == NULL || !options_set(s->sub) ||
 		zmq_setsockopt(s->sub, ZMQ_SUBSCRIBE, s->topic, strlen(s->topic)) < 0)
@@ -414,6 +421,12 @@ void stream_poll(struct stream *s)
 
 	if (s->sub != NULL && is_flooded(&s->intake, s->paused))
 		cut_off(s, now_ns);
+	/* From who broke the protocol, or sent too large a part, ZeroMQ turns away for good. */
+	if (s->sub != NULL && s->lost_ns != 0 && now_ns - s->lost_ns >= ANEW_S * SECOND &&
+		!s->paused) {
+		unsubscribe(s);
+		s->again_ns = now_ns;
+	}
 	if (s->sub == NULL) {
 		if (now_ns < s->again_ns)
 			return;

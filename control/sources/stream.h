@@ -19,6 +19,9 @@
  * on the line and 64 in ZeroMQ's memory, so such a message takes up to half a GiB before it is
  * noticed.
  *
+ * A connection that ends is made again, also when the peer broke the protocol or sent a part larger
+ * than KV_PAYLOAD_MAX.
+ *
  * A hub is what all subscriptions of a process share: one context of ZeroMQ, one thread of it.
  */
 

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <event2/event.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -265,6 +266,26 @@ static void asked_only_while_connected(void **state)
 	}
 }
 
+/* A part that is too large breaks the protocol. */
+static void connected_again_after_a_broken_protocol(void **state)
+{
+	static const char large[] = "\2\0\0\0\0\x7f\0\0\0";
+	struct fixture *f = *state;
+	time_t end = time(NULL) + WAIT_S;
+	struct pollfd p;
+
+	stream_open(f);
+	peer_accept(f, "PUB");
+	turn(f);
+	send(f->peer, large, sizeof(large) - 1, 0);
+	p = (struct pollfd){ .fd = f->listener, .events = POLLIN };
+	while (poll(&p, 1, 0) == 0 && time(NULL) < end)
+		turn(f);
+	peer_accept(f, "PUB");
+	peer_send(f);
+	all_are_read(f);
+}
+
 /* A connection that ends while its socket is being closed leaves the others as they are. */
 static void closing_does_not_stop_the_others(void **state)
 {
@@ -293,6 +314,7 @@ int main(void)
 		TEST(answers_outlive_their_connection),
 		TEST(messages_outlive_their_connection),
 		TEST(asked_only_while_connected),
+		TEST(connected_again_after_a_broken_protocol),
 		TEST(closing_does_not_stop_the_others),
 	};
 

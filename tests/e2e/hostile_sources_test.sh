@@ -78,7 +78,7 @@ done
 for kind in garbage flood claims deep parts; do
 	is_fault "$kind" "cut off|^[0-9]+ messages or events of it cannot be read"
 done
-is_fault large "its connection was lost"
+is_fault large "its connection was lost, ([2-9]|[1-9][0-9]+) times"
 is_fault lines "^is longer than all keys in memory can be|^is listed slowly"
 is_fault drip "^is listed slowly, and others wait"
 is_fault hang "^is listed slowly, and others wait|timed out|Timeout"
