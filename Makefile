@@ -206,7 +206,7 @@ $(BUILD)/peers/%: tools/peers/%.cc
 	$(call say,CXX,$<)g++ -O2 -Wall -Wextra -Werror -o $@ $< $(PEER_LIBS)
 peers: $(PEERS)
 
-bench-peers: ## beside TCP, UDT, SRT, UFTP, NORM, rsync over the emulated WAN, as root (an hour)
+bench-peers: ## beside TCP, UDT, SRT, UFTP, NORM, rsync over the emulated WAN, as root (an hour and a half)
 	$(Q)tools/dev/deps.sh build peers
 	$(submake) all peers
 	$(Q)BUILD=$(BUILD) tools/peers/bench_peers.py $(PEERS_ARGS)

@@ -98,7 +98,8 @@ a full line and two round trips what it delivered until there.
 One machine stands for three. The emulator has CPU 0 before everyone else. Frames for TCP are dealt with by the other CPUs (receive packet
 steering), as on a machine of their own: where the emulator did TCP's receiving besides, it fell up to 180 ms behind. The workers of
 Strait's edges ask for a real-time priority. The other candidates do not have one: NORM, UFTP and SRT do worse with it here, as they
-wait by spinning.
+wait by spinning. Before the order comes an edge has its whole pool in memory, as one that has been up for a while; who writes files
+(rsync, UFTP) gets memory for them as it comes.
 
 CPU seconds are those of the processes at both ends. What the kernel does for frames that arrive, all of TCP's receiving, is not
 among them; Strait's worker does it itself, and its figure holds AES-256-GCM of every packet and a CRC-64 of every object, which no other
