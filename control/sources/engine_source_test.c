@@ -439,6 +439,21 @@ static void silent_replay_socket_leaves_live_batches(void **state)
 	assert_true(engine_source_state(f->e)->failed >= 3);
 }
 
+/* Another kind of socket at its address breaks the protocol, and ZeroMQ connects no more. */
+static void replay_socket_that_was_wrong_once_is_asked_again(void **state)
+{
+	struct fixture *f = *state;
+
+	zmq_close(f->router);
+	f->router = bind_to(f, ZMQ_PUB, f->replay);
+	publish(f, 5, true);
+	source_start(f, true);
+	reaches(f, ENGINE_PARTIAL);
+	zmq_close(f->router);
+	f->router = bind_to(f, ZMQ_ROUTER, f->replay);
+	assert_true(settles(f, ENGINE_LIVE));
+}
+
 static void engine_without_a_replay_socket_is_known_from_its_start(void **state)
 {
 	struct fixture *f = *state;
@@ -483,6 +498,7 @@ int main(void)
 		TEST(restarted_engine_is_another_one),
 		TEST(reconnected_engine_goes_on),
 		TEST(silent_replay_socket_leaves_live_batches),
+		TEST(replay_socket_that_was_wrong_once_is_asked_again),
 		TEST(engine_without_a_replay_socket_is_known_from_its_start),
 		TEST(garbage_is_counted),
 	};

@@ -44,10 +44,11 @@ struct stream_hub {
 
 /* What waits of a connection: ZeroMQ reads it ahead of us. */
 struct intake {
-	int fd;         /* ZeroMQ's own, only to ask the kernel about; -1: not connected */
-	uint64_t taken; /* bytes of messages, with their frames' heads */
-	bool progress;  /* since the last look */
-	bool drained;   /* once since then none was waiting */
+	int fd;           /* ZeroMQ's own, only to ask the kernel about; -1: not connected */
+	uint64_t lost_ns; /* its connection was, and none came since; 0: not so */
+	uint64_t taken;   /* bytes of messages, with their frames' heads */
+	bool progress;    /* since the last look */
+	bool drained;     /* once since then none was waiting */
 };
 
 struct stream {
@@ -60,7 +61,6 @@ struct stream {
 	struct intake intake;
 	bool paused, connected;
 	unsigned int cuts, losses;
-	uint64_t lost_ns; /* its connection was, and none came since; 0: not so */
 	uint64_t cut_ns, again_ns;
 	uint64_t rejected, rejected_ns;
 };
@@ -235,7 +235,7 @@ static void intake_event(struct intake *in, uint16_t event, int32_t value)
 	if (event == ZMQ_EVENT_CONNECTED)
 		*in = (struct intake){ .fd = value, .progress = true };
 	else if (event == ZMQ_EVENT_DISCONNECTED)
-		in->fd = -1;
+		*in = (struct intake){ .fd = -1, .lost_ns = clock_now_ns() };
 }
 
 static void monitored_cb(evutil_socket_t fd, short what, void *arg)
@@ -248,10 +248,6 @@ static void monitored_cb(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	while ((event = monitor_next(s->monitor, &value)) != 0) {
 		intake_event(&s->intake, event, value);
-		if (event == ZMQ_EVENT_CONNECTED)
-			s->lost_ns = 0;
-		else if (event == ZMQ_EVENT_DISCONNECTED)
-			s->lost_ns = clock_now_ns();
 		if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
 			log_info("source", "connected source=%s", s->name);
 			s->connected = true;
@@ -333,8 +329,7 @@ static int subscribe(struct stream *s)
 {
 	struct stream_hub *h = s->hub;
 
-	s->intake.fd = -1;
-	s->lost_ns = 0;
+	s->intake = (struct intake){ .fd = -1 };
 	s->sub = zmq_socket(h->zmq, ZMQ_SUB);
 	if (s->sub == NULL || !options_set(s->sub) ||
 		zmq_setsockopt(s->sub, ZMQ_SUBSCRIBE, s->topic, strlen(s->topic)) < 0)
@@ -422,8 +417,8 @@ void stream_poll(struct stream *s)
 	if (s->sub != NULL && is_flooded(&s->intake, s->paused))
 		cut_off(s, now_ns);
 	/* From who broke the protocol, or sent too large a part, ZeroMQ turns away for good. */
-	if (s->sub != NULL && s->lost_ns != 0 && now_ns - s->lost_ns >= ANEW_S * SECOND &&
-		!s->paused) {
+	if (s->sub != NULL && s->intake.lost_ns != 0 && !s->paused &&
+		now_ns - s->intake.lost_ns >= ANEW_S * SECOND) {
 		unsubscribe(s);
 		s->again_ns = now_ns;
 	}
