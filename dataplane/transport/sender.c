@@ -156,11 +156,31 @@ static uint32_t group_limit(struct session *s, struct tx_transfer *t, uint32_t w
 	return n;
 }
 
+/* Blocks whose symbols take turns: as many as there is room for, unless losses come singly. */
+static uint32_t turn_depth(const struct session *s)
+{
+	return bursts_are_none(&s->tx.bursts, s->tx.loss) ? 1 : ROW_CACHE_BLOCKS;
+}
+
+/*
+ * Blocks that are sent before their rows are. The later a row is made the more is known of what it
+ * is for; but where a round trip is as long as all of them are, nothing would be, and each is
+ * complete sooner by itself. Bursts are for the rows of many to repair.
+ */
+static uint32_t group_size(const struct session *s, bool late)
+{
+	const uint64_t most = ROW_CACHE_BLOCKS * STRAIT_BLOCK_SYMBOLS_MAX;
+
+	if (!late)
+		return 1;
+	return turn_depth(s) == 1 && sender_bdp_packets(s) >= most ? 1 : ROW_CACHE_BLOCKS;
+}
+
 static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream)
 {
 	struct tx_stream *st = &t->stream[stream];
 	bool late = sender_plans_rows(s, t, stream);
-	uint32_t n = late ? ROW_CACHE_BLOCKS : 1;
+	uint32_t n = group_size(s, late);
 
 	if (n > blocks_left(st))
 		n = (uint32_t)blocks_left(st);
@@ -196,7 +216,8 @@ static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream
 	if (!late && st->review_at == st->group_first)
 		st->review_at += n;
 	st->group_count = n;
-	st->group_esi = st->group_at = 0;
+	st->group_esi = st->group_at = st->turn_first = 0;
+	st->turn_depth = turn_depth(s);
 	st->group_most = st->part.large;
 	return true;
 }

@@ -107,22 +107,38 @@ void rows_fold(struct session *s, struct tx_transfer *t, uint8_t stream, uint32_
 	}
 }
 
+/* Behind the group's blocks that are in turn now. */
+static inline uint32_t turn_end(const struct tx_stream *st)
+{
+	uint32_t left = st->group_count - st->turn_first;
+
+	return st->turn_first + (left < st->turn_depth ? left : st->turn_depth);
+}
+
 static inline bool next_planned(struct tx_transfer *t, struct tx_stream *st, bool manifest,
 	uint32_t *block, uint32_t *esi)
 {
-	for (; st->group_esi < st->group_most; st->group_esi++, st->group_at = 0) {
-		while (st->group_at < st->group_count) {
-			const struct tx_block *b;
+	while (st->turn_first < st->group_count) {
+		uint32_t end = turn_end(st);
 
-			*block = st->group_first + st->group_at++;
-			*esi = st->group_esi;
-			b = &st->blocks[*block];
-			if (b->flags & TX_BLOCK_DONE || *esi >= partition_k(&st->part, *block))
-				continue;
-			if (!manifest && t->n_gone > 0 && !tx_block_is_settled(t, *block))
-				continue; /* queued for repair when the receiver answers */
-			return true;
+		for (; st->group_esi < st->group_most;
+			st->group_esi++, st->group_at = st->turn_first) {
+			while (st->group_at < end) {
+				const struct tx_block *b;
+
+				*block = st->group_first + st->group_at++;
+				*esi = st->group_esi;
+				b = &st->blocks[*block];
+				if (b->flags & TX_BLOCK_DONE ||
+					*esi >= partition_k(&st->part, *block))
+					continue;
+				if (!manifest && t->n_gone > 0 && !tx_block_is_settled(t, *block))
+					continue; /* repaired when the receiver answers */
+				return true;
+			}
 		}
+		st->turn_first = st->group_at = end;
+		st->group_esi = 0;
 	}
 	return false;
 }
@@ -194,18 +210,24 @@ static void prefetch(const uint8_t *p, uint32_t len)
 
 /*
  * Of every FOLD blocks of a group one folds when its turn comes, see rows_fold(). Each of the FOLD
- * before it asks for one of the symbols, so that they come from memory while others are sealed.
+ * before it asks for one of the symbols, so that they come from memory while others are sealed. A
+ * block alone asks for what it folds next: 780 cycles a packet with 4 rows, 1,150 without.
  */
 static void prefetch_fold(struct session *s, struct tx_transfer *t, uint8_t stream,
 	const struct item *i)
 {
 	struct tx_stream *st = &t->stream[stream];
-	uint32_t step = (i->esi + i->block) % FOLD, block = i->block + FOLD - step;
+	uint32_t step = (i->esi + i->block) % FOLD, block = i->block, esi = i->esi;
 
-	if (block >= st->group_first + st->group_count ||
-		i->esi + step >= partition_k(&st->part, block))
+	if (st->turn_depth == 1) {
+		esi += FOLD;
+	} else {
+		block += FOLD - step;
+		esi += step;
+	}
+	if (block >= st->group_first + turn_end(st) || esi >= partition_k(&st->part, block))
 		return;
-	prefetch(symbol(t, stream, block, i->esi + step, false,
+	prefetch(symbol(t, stream, block, esi, false,
 			 s->tx.gather_bytes +
 				 (size_t)(SESSION_BURST_MAX + FOLD) * s->cfg.symbol_bytes),
 		st->part.symbol_bytes);

@@ -87,6 +87,13 @@ static inline struct sent_packet *sentlog_at(struct sentlog *l, uint64_t order)
 	return &l->ring[order & l->mask];
 }
 
+/** The entry of the packet sent after the one of entry p. */
+static inline const struct sent_packet *sentlog_after(const struct sentlog *l,
+	const struct sent_packet *p)
+{
+	return &l->ring[(uint32_t)(p - l->ring + 1) & l->mask];
+}
+
 /** The next n packets are about to be added: have their entries come from memory. */
 static inline void sentlog_prefetch(const struct sentlog *l, uint32_t n)
 {

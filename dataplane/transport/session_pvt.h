@@ -3,6 +3,7 @@
 
 #include "dataplane/crypto/keys.h"
 #include "dataplane/fec/rs.h"
+#include "dataplane/transport/bursts.h"
 #include "dataplane/transport/frame.h"
 #include "dataplane/transport/mtu.h"
 #include "dataplane/transport/pacer.h"
@@ -108,6 +109,8 @@ struct sender {
 
 	double window_lost, window_total; /* decaying counts behind the loss estimate */
 	double loss;
+	struct bursts bursts;
+	const struct sent_packet *lost_last; /* where the log has it */
 
 	struct session_credit limit[STRAIT_CLASS_COUNT], used[STRAIT_CLASS_COUNT];
 	uint64_t delivered_bytes;

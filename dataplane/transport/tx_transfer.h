@@ -55,8 +55,9 @@ struct tx_stream {
 	struct tx_block *blocks;
 	uint32_t *queue; /* repair queue: ring of block numbers, capacity part.blocks */
 	uint32_t queue_head, queue_len;
-	/* First transmission walks groups of interleaved blocks. */
+	/* First transmission walks groups of blocks, some of each group in turn. */
 	uint32_t group_first, group_count; /* count 0: the next group starts at group_first */
+	uint32_t turn_first, turn_depth;   /* of the group's blocks: those in turn now */
 	uint32_t group_esi, group_at;
 	/* Rows follow by windows of the blocks whose source symbols were all sent. */
 	uint32_t tail_at, tail_count; /* count 0: the next window starts at tail_at, or after it */
