@@ -315,7 +315,8 @@ static void symbol_store(struct session *s, struct target *g, enum verdict v, co
 		/* Rows come only for what somebody waits for; the rest comes block by block. */
 		if (v == VERDICT_SOURCE && g->flags & STRAIT_FLAG_TAIL &&
 			g->stream == STRAIT_STREAM_OBJECTS && g->len == s->cfg.symbol_bytes)
-			rx_fold_symbol(&s->rx.folds, g->t, g->block, g->esi, g->dst);
+			rx_fold_symbol(&s->rx.folds, g->t, g->block, g->esi, g->dst,
+				s->rx.gather_bytes);
 	}
 	receiver_settle(s, g->t, g->stream, g->block);
 }
@@ -448,8 +449,9 @@ void session_recv_ahead(struct session *s, const uint8_t *packet, size_t len)
 	uint32_t n;
 	uint8_t *dst;
 
-	if (len > AHEAD_BYTES_MAX || packet_header_decode(packet, len, &h) < 0 ||
-		h.type != STRAIT_PACKET_DATA || !(h.flags & STRAIT_FLAG_TAIL))
+	if (len > AHEAD_BYTES_MAX || !s->rx.folds.interleaved ||
+		packet_header_decode(packet, len, &h) < 0 || h.type != STRAIT_PACKET_DATA ||
+		!(h.flags & STRAIT_FLAG_TAIL))
 		return;
 	slot = receiver_find(s, h.transfer);
 	if (slot == NULL || slot->t == NULL || !slot->t->begun)

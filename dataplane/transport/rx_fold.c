@@ -9,6 +9,8 @@ enum {
 	/* Cycles a symbol: each row summed on the way; a block read again, by symbols. */
 	ROW_CYCLES = 16,
 	AGAIN_CYCLES = 200,
+	TURN_SYMBOLS = 256, /* after so many it is decided whether blocks come interleaved: */
+	TURNS = 64,         /* ... one in four is of another block than the one before */
 };
 
 static struct rx_fold *place(struct rx_folds *f, const struct rx_transfer *t, uint32_t block)
@@ -73,25 +75,6 @@ static void add(struct rx_folds *f, struct rx_fold *x, uint32_t k, bool sum)
 	x->goal = FOLD_TOGETHER;
 }
 
-void rx_fold_symbol(struct rx_folds *f, struct rx_transfer *t, uint32_t block, uint32_t esi,
-	const uint8_t *src)
-{
-	const struct rx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
-	struct rx_fold *x;
-
-	if (f->stride == 0 || st->blocks[block].flags & RX_BLOCK_NO_DECODE)
-		return;
-	x = find(f, t, block);
-	if (x == NULL)
-		x = take(f, t, block);
-	if (x == NULL)
-		return;
-	x->src[x->waiting] = src;
-	x->column[x->waiting++] = (uint8_t)esi;
-	if (x->waiting >= x->goal)
-		add(f, x, partition_k(&st->part, block), true);
-}
-
 /* Add whatever is present and not yet in. */
 static void add_present(struct rx_folds *f, struct rx_fold *x, struct rx_transfer *t,
 	uint32_t block, uint8_t *gather, bool sum)
@@ -116,6 +99,64 @@ static void add_present(struct rx_folds *f, struct rx_fold *x, struct rx_transfe
 		}
 	if (x->waiting > 0)
 		add(f, x, k, sum);
+}
+
+/*
+ * Another block of the transfer begins. What this one lacks is rebuilt from rows still to come, for
+ * which it is read now, as long as it is cached.
+ */
+static void leave(struct rx_folds *f, struct rx_transfer *t, uint32_t block, uint8_t *gather)
+{
+	const struct rx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+	const struct rx_block *b = &st->blocks[block];
+	uint32_t lacking;
+	struct rx_fold *x;
+
+	if (b->flags & (RX_BLOCK_COMPLETE | RX_BLOCK_NO_DECODE))
+		return;
+	lacking = rx_block_lacking(b, partition_k(&st->part, block));
+	if (lacking == 0 || lacking > FOLD_ROWS_MAX)
+		return;
+	x = take(f, t, block);
+	if (x == NULL)
+		return;
+	x->rows = (uint8_t)lacking;
+	add_present(f, x, t, block, gather, true);
+}
+
+static void turn(struct rx_folds *f, struct rx_transfer *t, uint32_t block, uint8_t *gather)
+{
+	if (block != f->last_block || t->open.transfer != f->last_transfer) {
+		f->turns++;
+		if (f->stride > 0 && !f->interleaved && t->open.transfer == f->last_transfer)
+			leave(f, t, f->last_block, gather);
+		f->last_transfer = t->open.transfer;
+		f->last_block = block;
+	}
+	if (++f->symbols < TURN_SYMBOLS)
+		return;
+	f->interleaved = f->turns >= TURNS;
+	f->symbols = f->turns = 0;
+}
+
+void rx_fold_symbol(struct rx_folds *f, struct rx_transfer *t, uint32_t block, uint32_t esi,
+	const uint8_t *src, uint8_t *gather)
+{
+	const struct rx_stream *st = &t->stream[STRAIT_STREAM_OBJECTS];
+	struct rx_fold *x;
+
+	turn(f, t, block, gather);
+	if (f->stride == 0 || st->blocks[block].flags & RX_BLOCK_NO_DECODE)
+		return;
+	x = f->used > 0 ? find(f, t, block) : NULL;
+	if (x == NULL && f->interleaved)
+		x = take(f, t, block);
+	if (x == NULL)
+		return;
+	x->src[x->waiting] = src;
+	x->column[x->waiting++] = (uint8_t)esi;
+	if (x->waiting >= x->goal)
+		add(f, x, partition_k(&st->part, block), true);
 }
 
 uint32_t rx_fold_sums(struct rx_folds *f, struct rx_transfer *t, uint32_t block, uint8_t *gather,
@@ -195,6 +236,8 @@ bool rx_fold_end(struct rx_folds *f, struct rx_transfer *t, uint32_t block, uint
 
 void rx_folds_close(struct rx_folds *f, uint32_t transfer)
 {
+	if (f->last_transfer == transfer)
+		f->last_transfer = 0;
 	for (uint32_t i = 0; f->used > 0 && i < RX_FOLDS; i++)
 		if (f->slots[i].transfer == transfer)
 			release(f, &f->slots[i]);

@@ -8,9 +8,13 @@
  * What is known of open blocks before they are whole: digest and the sums of their first repair
  * rows, made of the symbols while these are cached (fold.h).
  *
- * Blocks somebody waits for come interleaved, up to 64 at a time: when one is complete its first
- * symbols left the near caches long ago, and reading it again, for the digest or to find what is
- * missing, costs more than all of this. Rows are summed only as far as recent blocks needed them.
+ * Blocks somebody waits for may come interleaved, up to 64 at a time: when one is complete its
+ * first symbols left the near caches long ago, and reading it again, for the digest or to find what
+ * is missing, costs more than all of this. Rows are summed only as far as recent blocks needed
+ * them.
+ * Where blocks come one after the other, nothing is summed on the way: what a block lacks is known
+ * when the next one begins, and if its rows are still to come it is read then, out of the L2 cache.
+ *
  * What does not fit is no error: a block without a place here, or one that lacks more symbols than
  * rows were summed, is read again, and the result is the same.
  *
@@ -44,6 +48,10 @@ struct rx_folds {
 	uint8_t rows;                       /* of blocks that begin now */
 	uint32_t lacked[FOLD_ROWS_MAX + 2]; /* blocks of late, by symbols they lacked */
 	uint32_t blocks;
+	/* The symbol before; of those of late, how many were of another block than theirs. */
+	uint32_t last_transfer, last_block;
+	uint32_t symbols, turns;
+	bool interleaved;
 };
 
 /** Room for symbols of up to this size. 0, -ENOMEM. */
@@ -52,10 +60,10 @@ void rx_folds_fini(struct rx_folds *f);
 
 /**
  * Source symbol esi of a block of the object stream is authentic and lies, with its full length,
- * at src, in an object. Call once a symbol.
+ * at src, in an object. Call once a symbol. gather has room for FOLD_TOGETHER symbols.
  */
 void rx_fold_symbol(struct rx_folds *f, struct rx_transfer *t, uint32_t block, uint32_t esi,
-	const uint8_t *src);
+	const uint8_t *src, uint8_t *gather);
 
 /**
  * Sums of the block's first rows over the symbols that are present: sums[0 ..], up to FOLD_ROWS_MAX

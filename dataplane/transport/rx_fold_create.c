@@ -12,6 +12,7 @@ int rx_folds_init(struct rx_folds *f, uint32_t symbol_bytes)
 	uint32_t stride = (symbol_bytes + LINE - 1) / LINE * LINE;
 
 	memset(f, 0, sizeof(*f));
+	f->interleaved = true; /* until it is known */
 	if (!fold_is_wide())
 		return 0;
 	f->slots = aligned_alloc(LINE, RX_FOLDS * sizeof(*f->slots));

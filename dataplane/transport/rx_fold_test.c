@@ -90,16 +90,22 @@ static void arrive(struct fixture *x, uint32_t block, uint32_t esi, bool told)
 	memcpy(symbol_of(x->data, block, esi), symbol_of(x->want, block, esi), T);
 	x->blocks[block].present[0] |= UINT64_C(1) << esi;
 	if (told)
-		rx_fold_symbol(&x->folds, &x->t, block, esi, symbol_of(x->data, block, esi));
+		rx_fold_symbol(&x->folds, &x->t, block, esi, symbol_of(x->data, block, esi),
+			x->gather);
 }
 
-/* All but the symbols of `lost` arrive, in any order, most of them told. */
-static void arrive_all(struct fixture *x, uint32_t block, uint32_t lost)
+/*
+ * All but the symbols of `lost` arrive, in any order, most of them told. The blocks before are
+ * taken to have come interleaved or not.
+ */
+static void arrive_all(struct fixture *x, uint32_t block, uint32_t lost, bool interleaved)
 {
 	uint32_t first = (uint32_t)prng_below(&x->random, K);
 
 	memset(symbol_of(x->data, block, 0), 0, K * T);
 	memset(x->blocks[block].present, 0, sizeof(x->blocks[block].present));
+	x->folds.interleaved = interleaved;
+	x->folds.symbols = x->folds.turns = 0;
 	for (uint32_t i = 0; i < K; i++) {
 		uint32_t esi = (first + 3 * i) % K;
 
@@ -152,7 +158,7 @@ static void every_loss_of_a_block_is_repaired_with_its_digest(void **state)
 			if (e >= ROWS)
 				continue;              /* more than the rows can repair */
 			x->folds.rows = (uint8_t)rows; /* with 4 or fewer lost and with more */
-			arrive_all(x, block, lost);
+			arrive_all(x, block, lost, true);
 			if (e > 0)
 				decode(x, block, lost, (uint32_t)prng_below(&x->random, ROWS));
 			assert_true(rx_fold_end(&x->folds, &x->t, block, e, &digest));
@@ -161,6 +167,85 @@ static void every_loss_of_a_block_is_repaired_with_its_digest(void **state)
 			assert_int_equal(digest, digest_bytes(symbol_of(x->want, block, 0), K * T));
 			assert_int_equal(x->folds.used, 0);
 		}
+	}
+}
+
+static void a_block_is_read_when_the_next_one_begins(void **state)
+{
+	struct fixture *x = *state;
+	const uint8_t *sums[FOLD_ROWS_MAX];
+	uint64_t digest;
+
+	if (x->folds.stride == 0)
+		skip();
+	x->folds.rows = 0; /* how many follows from the block alone */
+	for (uint32_t lost = 0; lost < 1 << K; lost++) {
+		uint32_t e = (uint32_t)__builtin_popcount(lost), most = FOLD_ROWS_MAX;
+		bool read = e > 0 && e <= most;
+
+		if (e >= ROWS)
+			continue;
+		arrive_all(x, lost, lost, false);
+		assert_int_equal(x->folds.used, 0);
+		if (e == 0)
+			x->blocks[lost].flags |= RX_BLOCK_COMPLETE;
+		arrive(x, BLOCKS - 1, 0, true);
+		/* All that came may have been on seams: then nobody knows that it began. */
+		if (x->folds.used == 0)
+			read = false;
+		assert_int_equal(x->folds.used, read);
+		if (read)
+			assert_int_equal(rx_fold_sums(&x->folds, &x->t, lost, x->gather, sums), e);
+		if (e > 0)
+			decode(x, lost, lost, e); /* with the first e rows, whose sums suffice */
+		assert_int_equal(rx_fold_end(&x->folds, &x->t, lost, e, &digest), read);
+		assert_memory_equal(symbol_of(x->data, lost, 0), symbol_of(x->want, lost, 0),
+			K * T);
+		if (read)
+			assert_int_equal(digest, digest_bytes(symbol_of(x->want, lost, 0), K * T));
+		assert_int_equal(x->folds.used, 0);
+	}
+}
+
+static void interleaving_is_noticed_and_its_end(void **state)
+{
+	struct fixture *x = *state;
+
+	assert_true(x->folds.interleaved); /* not known yet */
+	for (uint32_t i = 0; i < 256; i++)
+		arrive(x, i / K, i % K, true);
+	assert_false(x->folds.interleaved); /* one turn in eight symbols */
+	for (uint32_t i = 0; i < 256; i++)
+		arrive(x, i % 64, i / 64, true);
+	assert_true(x->folds.interleaved);
+	/* Bursts of 4 of two transfers in turn are at the limit. */
+	for (uint32_t i = 0; i < 256; i++) {
+		x->t.open.transfer = 7 + i / 4 % 2;
+		arrive(x, 0, i % K, true);
+	}
+	assert_true(x->folds.interleaved);
+	for (uint32_t i = 0; i < 256; i++) {
+		x->t.open.transfer = 7 + i / 5 % 2;
+		arrive(x, 0, i % K, true);
+	}
+	assert_false(x->folds.interleaved);
+	x->t.open.transfer = 7;
+}
+
+static void blocks_of_an_ended_transfer_are_not_read(void **state)
+{
+	struct fixture *x = *state;
+
+	if (x->folds.stride == 0)
+		skip();
+	for (uint32_t ends = 0; ends < 2; ends++) {
+		arrive_all(x, 3, 1, false);
+		arrive(x, 3, 1, true);
+		if (ends)
+			rx_folds_close(&x->folds, x->t.open.transfer);
+		arrive(x, 4, 0, true);
+		assert_int_equal(x->folds.used, !ends);
+		rx_folds_close(&x->folds, x->t.open.transfer);
 	}
 }
 
@@ -174,7 +259,7 @@ static void a_block_without_a_place_is_read_again(void **state)
 	x->folds.rows = 2;
 	for (uint32_t block = 0; block < RX_FOLDS; block++)
 		arrive(x, block, 0, true);
-	arrive_all(x, RX_FOLDS, 2);
+	arrive_all(x, RX_FOLDS, 2, true);
 	assert_int_equal(x->folds.used, RX_FOLDS);
 	decode(x, RX_FOLDS, 2, 0);
 	assert_false(rx_fold_end(&x->folds, &x->t, RX_FOLDS, 1, &digest));
@@ -199,7 +284,7 @@ static void a_block_that_lost_an_object_is_not_read(void **state)
 	x->object.state = RX_OBJECT_DROPPED;
 	x->object.data = NULL; /* reading it would end the test */
 	x->blocks[3].flags |= RX_BLOCK_NO_DECODE;
-	rx_fold_symbol(&x->folds, &x->t, 3, 2, NULL);
+	rx_fold_symbol(&x->folds, &x->t, 3, 2, NULL, x->gather);
 	x->blocks[3].present[0] = (1 << K) - 1;
 	assert_false(rx_fold_end(&x->folds, &x->t, 3, 0, &digest));
 	assert_int_equal(x->folds.used, 0);
@@ -231,6 +316,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_loss_of_a_block_is_repaired_with_its_digest,
 			setup, teardown),
+		cmocka_unit_test_setup_teardown(a_block_is_read_when_the_next_one_begins, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(interleaving_is_noticed_and_its_end, setup,
+			teardown),
+		cmocka_unit_test_setup_teardown(blocks_of_an_ended_transfer_are_not_read, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(a_block_without_a_place_is_read_again, setup,
 			teardown),
 		cmocka_unit_test_setup_teardown(a_block_that_lost_an_object_is_not_read, setup,
