@@ -435,8 +435,9 @@ static int refuse(struct session *s, enum verdict v)
 /*
  * Blocks that come interleaved are as many streams of writes, more than the processor foresees: 920
  * cycles a packet of 1,432 bytes with 64 blocks in turn, 850 when asked for like this. One block
- * after the other it follows well, and asking costs 6 %; so it does with symbols of pages, where
- * what is asked for displaces what is in use. Asking for the packets too does harm in all cases.
+ * after the other it follows well, and asking costs 6 %, so it is not done then; nor with symbols
+ * of pages, where what is asked for displaces what is in use. Asking for the packets too does harm
+ * in all cases.
  */
 enum { AHEAD_BYTES_MAX = 2048 };
 
