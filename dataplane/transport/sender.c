@@ -18,13 +18,18 @@
 
 enum { TURN_OVERDRAW_BYTES = 1 << 20 };
 
-uint64_t sender_bdp_packets(const struct session *s)
+/* At the present rate. */
+static uint64_t packets_in(const struct session *s, uint64_t ns)
 {
 	uint64_t line = 8 *
 		((uint64_t)s->cfg.symbol_bytes + STRAIT_OVERHEAD_BYTES + session_line_overhead(s));
-	double seconds = (double)s->tx.rtt.smoothed_ns * 1e-9;
 
-	return (uint64_t)((double)s->tx.rate.rate_bps / (double)line * seconds);
+	return (uint64_t)((double)s->tx.rate.rate_bps / (double)line * ((double)ns * 1e-9));
+}
+
+uint64_t sender_bdp_packets(const struct session *s)
+{
+	return packets_in(s, s->tx.rtt.smoothed_ns);
 }
 
 static uint64_t blocks_left(const struct tx_stream *s)
@@ -164,8 +169,8 @@ static uint32_t turn_depth(const struct session *s)
 
 /*
  * Blocks that are sent before their rows are. The later a row is made the more is known of what it
- * is for; but where a round trip is as long as all of them are, nothing would be, and each is
- * complete sooner by itself. Bursts are for the rows of many to repair.
+ * is for; but where the path is as long as all of them are, nothing would be, and each is complete
+ * sooner by itself. Bursts are for the rows of many to repair.
  */
 static uint32_t group_size(const struct session *s, bool late)
 {
@@ -173,7 +178,7 @@ static uint32_t group_size(const struct session *s, bool late)
 
 	if (!late)
 		return 1;
-	return turn_depth(s) == 1 && sender_bdp_packets(s) >= most ? 1 : ROW_CACHE_BLOCKS;
+	return turn_depth(s) == 1 && packets_in(s, s->tx.rtt.min_ns) >= most ? 1 : ROW_CACHE_BLOCKS;
 }
 
 static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream)
