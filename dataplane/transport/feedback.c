@@ -170,8 +170,8 @@ void feedback_lost(void *ctx, const struct sent_packet *p, bool was_lost)
 	COUNT(s, tx_lost);
 	if (p->bytes > s->mtu.current)
 		return; /* went into the black hole, with its transfer */
-	bursts_lost(&s->tx.bursts, p == sentlog_after(&s->tx.log, s->tx.lost_last));
-	s->tx.lost_last = p;
+	bursts_lost(&s->tx.bursts, sentlog_place(&s->tx.log, p),
+		tail_margin(s, STRAIT_BLOCK_SYMBOLS_MAX));
 	if (loss_is_paths(s))
 		loss_count(&s->tx, 1, 1);
 	if (t == NULL)

@@ -161,31 +161,39 @@ static uint32_t group_limit(struct session *s, struct tx_transfer *t, uint32_t w
 	return n;
 }
 
-/* Blocks whose symbols take turns: as many as there is room for, unless losses come singly. */
-static uint32_t turn_depth(const struct session *s)
+/*
+ * Blocks whose symbols take turns: as many as there is room for, unless losses come singly. In the
+ * last round trip of others than urgent transfers they always do: what is lost there and not yet
+ * known to be must not be all of one block, which would get too few rows.
+ */
+static uint32_t turn_depth(const struct session *s, const struct tx_transfer *t)
 {
-	return bursts_are_none(&s->tx.bursts, s->tx.loss) ? 1 : ROW_CACHE_BLOCKS;
+	return t->class_ == STRAIT_CLASS_URGENT && bursts_are_none(&s->tx.bursts, s->tx.loss)
+		? 1
+		: ROW_CACHE_BLOCKS;
 }
 
 /*
  * Blocks that are sent before their rows are. The later a row is made the more is known of what it
  * is for; but where the path is as long as all of them are, nothing would be, and each is complete
- * sooner by itself. Bursts are for the rows of many to repair.
+ * sooner by itself. Not so the last ones: they are whole before all their rows are sent, if these
+ * take turns. Bursts are for the rows of many to repair.
  */
-static uint32_t group_size(const struct session *s, bool late)
+static uint32_t group_size(const struct session *s, const struct tx_transfer *t,
+	const struct tx_stream *st)
 {
 	const uint64_t most = ROW_CACHE_BLOCKS * STRAIT_BLOCK_SYMBOLS_MAX;
+	bool alone = turn_depth(s, t) == 1 && packets_in(s, s->tx.rtt.min_ns) >= most &&
+		blocks_left(st) > ROW_CACHE_BLOCKS;
 
-	if (!late)
-		return 1;
-	return turn_depth(s) == 1 && packets_in(s, s->tx.rtt.min_ns) >= most ? 1 : ROW_CACHE_BLOCKS;
+	return alone ? 1 : ROW_CACHE_BLOCKS;
 }
 
 static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream)
 {
 	struct tx_stream *st = &t->stream[stream];
 	bool late = sender_plans_rows(s, t, stream);
-	uint32_t n = group_size(s, late);
+	uint32_t n = late ? group_size(s, t, st) : 1;
 
 	if (n > blocks_left(st))
 		n = (uint32_t)blocks_left(st);
@@ -222,7 +230,7 @@ static bool group_begin(struct session *s, struct tx_transfer *t, uint8_t stream
 		st->review_at += n;
 	st->group_count = n;
 	st->group_esi = st->group_at = st->turn_first = 0;
-	st->turn_depth = turn_depth(s);
+	st->turn_depth = turn_depth(s, t);
 	st->group_most = st->part.large;
 	return true;
 }

@@ -87,11 +87,10 @@ static inline struct sent_packet *sentlog_at(struct sentlog *l, uint64_t order)
 	return &l->ring[order & l->mask];
 }
 
-/** The entry of the packet sent after the one of entry p. */
-static inline const struct sent_packet *sentlog_after(const struct sentlog *l,
-	const struct sent_packet *p)
+/** Where the log has an entry: consecutive packets follow each other, but for the ring's end. */
+static inline uint32_t sentlog_place(const struct sentlog *l, const struct sent_packet *p)
 {
-	return &l->ring[(uint32_t)(p - l->ring + 1) & l->mask];
+	return (uint32_t)(p - l->ring);
 }
 
 /** The next n packets are about to be added: have their entries come from memory. */

@@ -51,7 +51,6 @@ static int sender_init(struct session *s)
 	ret = sentlog_init(&x->log, s->cfg.log_packets);
 	if (ret < 0)
 		return ret;
-	x->lost_last = x->log.ring;
 	x->redundancy = redundancy_levels();
 	x->cache_bytes = aligned_alloc(64,
 		(symbol * ROW_CACHE_SETS * ROW_CACHE_BLOCKS * RS_BATCH_ROWS + 63) / 64 * 64);

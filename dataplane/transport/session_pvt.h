@@ -110,7 +110,6 @@ struct sender {
 	double window_lost, window_total; /* decaying counts behind the loss estimate */
 	double loss;
 	struct bursts bursts;
-	const struct sent_packet *lost_last; /* where the log has it */
 
 	struct session_credit limit[STRAIT_CLASS_COUNT], used[STRAIT_CLASS_COUNT];
 	uint64_t delivered_bytes;
