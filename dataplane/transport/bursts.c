@@ -5,7 +5,7 @@ enum {
 	KNOWN = 32,   /* lost packets after which something can be said */
 	WINDOW = 256, /* lost packets after which older ones weigh half */
 	PART = 64,    /* packets, half a block */
-	HOLD = 2000,
+	HOLD = 2000,  /* lost packets for which 128 that lost too many count */
 	/*
 	 * 128 packets of independent losses have more than the rows for them in one case of 10,000,
 	 * and two more than that in one of a million.

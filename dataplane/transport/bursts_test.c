@@ -17,16 +17,15 @@ enum {
 };
 
 /* n packets of a path that loses each with chance p, and goes on losing with chance `stay`. */
-static void path(struct bursts *b, struct prng *random, uint32_t n, double p, double stay,
-	uint32_t most)
+static void path(struct bursts *b, struct prng *random, uint32_t *at, uint32_t n, double p,
+	double stay, uint32_t most)
 {
-	static uint32_t at;
 	bool lost = false;
 
-	for (uint32_t i = 0; i < n; i++, at++) {
+	for (uint32_t i = 0; i < n; i++, (*at)++) {
 		lost = prng_chance(random, lost ? stay : p);
 		if (lost)
-			bursts_lost(b, at, most);
+			bursts_lost(b, *at, most);
 	}
 }
 
@@ -59,11 +58,11 @@ static void independent_losses_are_no_bursts(void **state)
 	(void)state;
 	for (int i = 0; i < 5; i++) {
 		struct bursts b = { 0 };
-		uint32_t none = 0;
+		uint32_t none = 0, at = 0;
 
 		prng_init(&random, 1, (uint64_t)i);
 		for (int j = 0; j < 300; j++) {
-			path(&b, &random, (uint32_t)(400 / loss[i]), loss[i], loss[i],
+			path(&b, &random, &at, (uint32_t)(400 / loss[i]), loss[i], loss[i],
 				redundancy_rows(r, 128, loss[i]));
 			none += bursts_are_none(&b, loss[i]);
 		}
@@ -79,11 +78,12 @@ static void bursts_are_seen(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		struct bursts b = { 0 };
+		uint32_t at = 0;
 
 		prng_init(&random, 2, (uint64_t)i);
 		for (int j = 0; j < 300; j++) {
 			/* 1 % of the packets */
-			path(&b, &random, 40000, 0.01 / length[i], 1 - 1 / length[i], 200);
+			path(&b, &random, &at, 40000, 0.01 / length[i], 1 - 1 / length[i], 200);
 			assert_false(bursts_are_none(&b, 0.01));
 		}
 	}

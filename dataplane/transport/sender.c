@@ -12,8 +12,8 @@
  * together. Within a transfer: the manifest, then repair, then new source symbols. New symbols go
  * out by groups of blocks. In the middle of a transfer a group is one block and carries no rows: a
  * lost symbol is simply sent again, since there is time. In the last round trip, and for urgent
- * transfers from the start, a group is up to 64 blocks, interleaved symbol by symbol unless losses
- * come singly, and rows follow (tail.c).
+ * transfers from the start, a group is up to 64 blocks, interleaved symbol by symbol, and rows
+ * follow (tail.c). Blocks of an urgent transfer follow each other where losses come singly.
  */
 
 enum { TURN_OVERDRAW_BYTES = 1 << 20 };
